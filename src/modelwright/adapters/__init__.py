@@ -1,0 +1,1 @@
+"""What the ports become: one folder for each place to run."""

@@ -1,0 +1,1 @@
+"""One machine: SQLite, child processes, and a server that speaks the Kubernetes API."""

@@ -1,0 +1,1 @@
+"""What runs inside a build or download task: build, fetch, unpack."""

@@ -1,0 +1,1 @@
+"""The control loop: cache, keyed queue, backoff, resync; gather, reconcile, apply."""

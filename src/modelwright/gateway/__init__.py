@@ -1,0 +1,1 @@
+"""Joint inference: edge and cloud answer as one."""

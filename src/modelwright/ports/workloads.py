@@ -1,0 +1,298 @@
+"""Workloads: what runs on behalf of a resource.
+
+Two shapes only: a Task runs to its end, a Server keeps running. Both are frozen values:
+applying the same value twice is harmless, applying a changed Server rolls it without a failed request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Literal, Protocol
+
+import msgspec
+
+
+class Owner(msgspec.Struct, frozen=True, rename="camel"):
+    """The resource that a workload runs for."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+
+# Where things are ---------------------------------------------------------------------------------------------------
+
+
+class HostPath(msgspec.Struct, frozen=True, tag="hostPath", rename="camel"):
+    """A folder or file on one node."""
+
+    path: str
+    node_name: str = ""
+
+
+class Nfs(msgspec.Struct, frozen=True, tag="nfs", rename="camel"):
+    """An export of an NFS server."""
+
+    server: str
+    path: str
+
+
+class Efs(msgspec.Struct, frozen=True, tag="efs", rename="camel"):
+    """A volume of the CSI driver efs.csi.aws.com."""
+
+    volume_handle: str
+    attributes: dict[str, str] = {}
+
+
+class Claim(msgspec.Struct, frozen=True, tag="claim", rename="camel"):
+    """A PersistentVolumeClaim in the owner's namespace."""
+
+    claim_name: str
+    sub_path: str = ""
+
+
+class Scratch(msgspec.Struct, frozen=True, tag="scratch", rename="camel"):
+    """An empty folder that lives as long as the workload."""
+
+
+class ModelImage(msgspec.Struct, frozen=True, tag="modelImage", rename="camel"):
+    """The model in an image, by digest: `image` is host/repository@digest."""
+
+    image: str
+    pull_secret: str = ""
+
+
+class Download(msgspec.Struct, frozen=True, tag="download", rename="camel"):
+    """A model archive or file to download; verified before it is unpacked where `sha256sum` is given."""
+
+    url: str
+    sha256sum: str = ""
+    secret: str = ""
+
+
+Storage = HostPath | Nfs | Efs | Claim
+Volume = HostPath | Nfs | Efs | Claim | Scratch | ModelImage | Download
+ModelSource = ModelImage | Download
+
+
+class Mount(msgspec.Struct, frozen=True, rename="camel"):
+    """A volume at a path inside the workload."""
+
+    volume: Volume
+    path: str
+    read_only: bool = True
+
+
+class Placement(msgspec.Struct, frozen=True, rename="camel"):
+    """Which node: `layer` is cloud or edge."""
+
+    layer: str = "cloud"
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+
+
+class Resources(msgspec.Struct, frozen=True, rename="camel"):
+    """Quantities as Kubernetes spells them (`500m`, `256Mi`), by resource name."""
+
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+
+
+# What runs ----------------------------------------------------------------------------------------------------------
+
+
+class BuildImage(msgspec.Struct, frozen=True, tag="buildImage", rename="camel", kw_only=True):
+    """Pack a folder into an image and push it.
+
+    `tags` are candidates in order of preference: the first that is free, or names this very content, is taken.
+    """
+
+    source: Storage
+    repository: str
+    tags: tuple[str, ...]
+    base_image: str = ""
+    push_secret: str = ""
+    builder: Literal["native", "kaniko"] = "native"
+
+
+class Command(msgspec.Struct, frozen=True, tag="command", rename="camel", kw_only=True):
+    """A command, in an image where there are containers."""
+
+    command: tuple[str, ...]
+    args: tuple[str, ...] = ()
+    image: str = ""
+    env: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
+    working_dir: str = ""
+
+
+class ServedVersion(msgspec.Struct, frozen=True, rename="camel"):
+    """One version that a model server holds; `number` is how TensorFlow Serving's REST spells it."""
+
+    version: str
+    number: int
+    source: ModelSource
+
+
+class ModelServer(msgspec.Struct, frozen=True, tag="modelServer", rename="camel", kw_only=True):
+    """A model server with these versions, answering with `default` where a request names none.
+
+    `in_place`: the running server loads a changed set of versions itself (edge);
+    otherwise new replicas replace the old ones as they become ready (cloud). Either way no request fails,
+    and what serves goes on serving if the new version cannot be fetched or loaded.
+    """
+
+    model_name: str
+    framework: str
+    versions: tuple[ServedVersion, ...]
+    default: str
+    in_place: bool = False
+
+
+class Container(msgspec.Struct, frozen=True, tag="container", rename="camel", kw_only=True):
+    """A complete serving image."""
+
+    image: str
+    pull_secret: str = ""
+    env: dict[str, str] = {}
+
+
+class Task(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Runs to its end, once: a name that has run is not run again while it is kept."""
+
+    name: str
+    owner: Owner
+    action: BuildImage | Command
+    placement: Placement = Placement()
+    resources: Resources = Resources()
+    deadline_seconds: int = 0
+
+
+class Server(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Keeps running; `port` 0 means any free one, kept for the life of the server."""
+
+    name: str
+    owner: Owner
+    program: ModelServer | Container | Command
+    replicas: int = 1
+    port: int = 0
+    placement: Placement = Placement()
+    resources: Resources = Resources()
+
+
+# What is seen -------------------------------------------------------------------------------------------------------
+
+
+class Failure(msgspec.Struct, frozen=True, rename="camel"):
+    """Why something failed; `retryable` says whether trying again may help."""
+
+    reason: str
+    message: str
+    retryable: bool = False
+
+
+class Progress(msgspec.Struct, frozen=True, rename="camel"):
+    """Bytes moved, of how many (0: not known)."""
+
+    bytes_done: int
+    bytes_total: int
+
+
+class BuildResult(msgspec.Struct, frozen=True, rename="camel"):
+    """`tag` is the candidate that was taken; `resolved` is host/repository@digest."""
+
+    digest: str
+    tag: str
+    resolved: str
+    size_bytes: int
+    metrics: dict[str, float] = {}
+
+
+class TaskStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How a Task is doing; `result` is there when a build succeeded."""
+
+    name: str
+    phase: Literal["Pending", "Running", "Succeeded", "Failed"]
+    progress: Progress | None = None
+    result: BuildResult | None = None
+    failure: Failure | None = None
+    exit_code: int | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class VersionStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How far one version of a model server has come."""
+
+    version: str
+    phase: Literal["Pending", "Fetching", "Loading", "Ready", "Failed"]
+    progress: Progress | None = None
+    failure: Failure | None = None
+
+
+class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How a Server is doing.
+
+    `serving_version` is what every ready replica answers with by default, empty while they differ or none is ready.
+    `up_to_date` says that all wanted replicas run the applied value, are ready, and nothing else runs any more.
+    """
+
+    name: str
+    host: str = ""
+    port: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    serving_version: str = ""
+    up_to_date: bool = False
+    versions: tuple[VersionStatus, ...] = ()
+    failure: Failure | None = None
+    restarts: int = 0
+    node_name: str = ""
+
+
+WorkloadStatus = TaskStatus | ServerStatus
+
+
+class Capabilities(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What this place to run can do; what it cannot is said in a condition, never passed over."""
+
+    containers: bool
+    storage: frozenset[str]
+    frameworks: frozenset[str]
+    default_registry: str
+    single_node: str = ""
+    """The name of the only node, where there is only one; empty on a cluster."""
+
+
+class Workloads(Protocol):
+    """Runs Tasks and Servers for owners."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def apply(self, workload: Task | Server) -> None:
+        """Make it run as described. The same value again does nothing. Raises Forbidden, Unavailable, Invalid."""
+        ...
+
+    async def observe(self, owner_uid: str) -> tuple[WorkloadStatus, ...]:
+        """How this owner's workloads are doing, sorted by name."""
+        ...
+
+    async def remove(self, owner_uid: str, name: str) -> None:
+        """Stop it and forget it; nothing of it is left. One that is not there is no error."""
+        ...
+
+    def changes(self) -> AsyncIterator[Owner]:
+        """The owner of each workload whose status has changed; bursts are merged."""
+        ...
+
+    async def owners(self) -> frozenset[Owner]:
+        """Everybody for whom something runs: who is gone has orphans."""
+        ...
+
+    def logs(self, owner_uid: str, name: str, *, follow: bool = False) -> AsyncIterator[bytes]:
+        """What it has printed, and with `follow` what it goes on to print until it ends. Raises NotFound."""
+        ...

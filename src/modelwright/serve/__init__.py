@@ -1,0 +1,1 @@
+"""The model server: Open Inference Protocol v2 and the REST API of TensorFlow Serving."""

@@ -1,0 +1,91 @@
+"""Install the programs that the tests run against: apt packages and Go programs built from pinned modules.
+
+Standard library only, since it runs before the virtual environment exists.
+Built programs live outside the checkout, in a folder named by what they were built from,
+so that a second run finds them and a changed pin never finds the old ones.
+
+    install.py            install what is missing, print the folder of the built programs
+    install.py --print    only print that folder
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+KUBERNETES_VERSION = "1.35.4"
+APT_PACKAGES = {"skopeo": "skopeo", "umoci": "umoci", "docker-registry": "docker-registry"}
+GO_PROGRAMS = {
+    "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
+    "etcd": ("etcd", "go.etcd.io/etcd/server/v3"),
+}
+
+
+def cache_root() -> pathlib.Path:
+    """The folder that outlives a checkout: XDG_CACHE_HOME or ~/.cache, then modelwright/tools."""
+    base = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "modelwright" / "tools"
+
+
+def bin_dir() -> pathlib.Path:
+    """The folder of the built programs: its name is a digest of every pin and of this recipe."""
+    digest = hashlib.sha256(pathlib.Path(__file__).read_bytes())
+    for pin in sorted(HERE.glob("*/go.*")):
+        digest.update(pin.read_bytes())
+    return cache_root() / digest.hexdigest()[:16]
+
+
+def version_flags() -> str:
+    """Linker flags that make Kubernetes programs report their version instead of v0.0.0-master."""
+    major, minor, _ = KUBERNETES_VERSION.split(".")
+    base = "k8s.io/component-base/version"
+    return f"-s -w -X {base}.gitVersion=v{KUBERNETES_VERSION} -X {base}.gitMajor={major} -X {base}.gitMinor={minor}"
+
+
+def build(name: str, destination: pathlib.Path) -> None:
+    """Build one Go program into `destination`, atomically: a half-written program is never found."""
+    module, package = GO_PROGRAMS[name]
+    flags = version_flags() if module == "kubernetes" else "-s -w"
+    partial = destination / f".{name}.{os.getpid()}"
+    command = ["go", "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", str(partial), package]
+    subprocess.run(command, cwd=HERE / module, check=True, env={**os.environ, "CGO_ENABLED": "0"})
+    partial.rename(destination / name)
+
+
+def install_go_programs() -> None:
+    destination = bin_dir()
+    destination.mkdir(parents=True, exist_ok=True)
+    for name in GO_PROGRAMS:
+        if (destination / name).exists():
+            continue
+        if shutil.which("go") is None:
+            raise SystemExit(f"install: {name} is built with Go >= 1.25, and there is no `go` on PATH")
+        began = time.monotonic()
+        print(f"install: building {name} ...", file=sys.stderr, flush=True)
+        build(name, destination)
+        print(f"install: built {name} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def install_apt_packages() -> None:
+    missing = [package for program, package in APT_PACKAGES.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise SystemExit(f"install: needs {', '.join(missing)}; install them, or run as root on Debian")
+    quiet = {"stdout": sys.stderr, "check": True, "env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}}
+    subprocess.run(["apt-get", "update", "-q"], **quiet)
+    subprocess.run(["apt-get", "install", "-q", "-y", "--no-install-recommends", *missing], **quiet)
+
+
+if __name__ == "__main__":
+    if "--print" not in sys.argv[1:]:
+        install_apt_packages()
+        install_go_programs()
+    print(bin_dir())
