@@ -1,0 +1,136 @@
+"""Unpack a tar, such as a layer or a downloaded model, into a folder, trusting nothing in it.
+
+Regular files and folders are written, with modes 0644 and 0755 and the times of unpacking. All else is refused.
+Nothing is ever written outside of the destination; what a failed run left inside is the caller's to remove,
+or nobody's with `unpacked_into`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from modelwright.oci.names import WHITEOUT, decode_name, entry_parts, shown
+from modelwright.oci.tarstream import TarEntry, TarReader
+from modelwright.oci.tree import Limits, SafeTree, Unpacked
+from modelwright.ports.errors import AlreadyExists, Rejected
+
+__all__ = ["Limits", "SafeTree", "Unpacked", "refuse_kind", "unpack_tar", "unpack_tar_into", "unpacked_into"]
+
+STAGING_PREFIX = ".modelwright-staging-"
+
+
+def unpack_tar(
+    stream: BinaryIO,
+    destination: Path,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    *,
+    subpath: str = "",
+    overwrite: bool = False,
+) -> Unpacked:
+    """Unpack the entries below `subpath` (which is stripped) into `destination`, made if absent.
+
+    The stream is read to its end. Entries outside of `subpath` may be of any type but must have sound names;
+    whiteouts that touch `subpath` are refused. For several layers use one SafeTree and `unpack_tar_into`, so that
+    limits and collisions count across them. Raises Rejected, or Unavailable (DiskFull).
+    """
+    with SafeTree(destination, limits, overwrite=overwrite) as tree:
+        unpack_tar_into(stream, tree, subpath=subpath)
+        return tree.unpacked
+
+
+def unpack_tar_into(stream: BinaryIO, tree: SafeTree, *, subpath: str = "") -> None:
+    """As `unpack_tar`, into a tree that may hold the files of earlier layers."""
+    below = entry_parts(subpath) if subpath else ()
+    reader = TarReader(stream)
+    for entry in reader:
+        parts = _kept(entry, below, tree)
+        if parts is None:
+            continue
+        if entry.kind == "folder":
+            tree.folder(parts)
+        else:
+            tree.file(parts, entry.size, reader.read)
+
+
+def _kept(entry: TarEntry, below: tuple[str, ...], tree: SafeTree) -> tuple[str, ...] | None:
+    """The path below the subpath, or None for an entry to leave out."""
+    parts = entry_parts(decode_name(entry.name))
+    _refuse_whiteout(parts, below)
+    if parts[: len(below)] == below:
+        refuse_kind(entry.kind, entry.name)
+        return parts[len(below) :]
+    if parts == below[: len(parts)]:
+        refuse_kind(entry.kind, entry.name, only_folder=True)
+    tree.count_skipped()
+    return None
+
+
+def refuse_kind(kind: str, name: bytes | str, *, only_folder: bool = False) -> None:
+    """Raise Rejected for what is neither file nor folder."""
+    if kind == "folder" or (kind == "file" and not only_folder):
+        return
+    reason = "ArchiveHasLinks" if "link" in kind else "ArchiveHasSpecialFiles"
+    raise Rejected(f"{shown(name)} is a {kind}: only regular files and folders are unpacked", reason=reason)
+
+
+def _refuse_whiteout(parts: tuple[str, ...], below: tuple[str, ...]) -> None:
+    for depth, part in enumerate(parts):
+        if not part.startswith(WHITEOUT):
+            continue
+        opaque = part.startswith(WHITEOUT + WHITEOUT)
+        target = parts[:depth] if opaque else (*parts[:depth], part.removeprefix(WHITEOUT))
+        if below[: len(target)] == target or target[: len(below)] == below:
+            raise Rejected(f"{shown(part)} deletes files of other layers", reason="ArchiveHasWhiteouts")
+
+
+@contextmanager
+def unpacked_into(final: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A new empty folder (0700) beside `final` that becomes `final` (0755) in one step if the body succeeds.
+
+    On an error the folder is removed. `durable` flushes all files to the disk first, so that a power loss leaves all
+    or nothing. Raises AlreadyExists if something other than an empty folder is there at the end.
+    """
+    final.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=final.parent))
+    try:
+        yield staging
+        if durable:
+            sync_folder(staging)
+        staging.chmod(0o755)
+        _publish(staging, final)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    if durable:
+        _sync(final.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush all files and folders below `folder` to the disk."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            _sync(Path(place, name))
+        _sync(Path(place))
+
+
+def _publish(staging: Path, final: Path) -> None:
+    try:
+        staging.rename(final)
+    except OSError as error:
+        if os.path.lexists(final):
+            raise AlreadyExists(f"{final} exists already", reason="DestinationExists") from error
+        raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
