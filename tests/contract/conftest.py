@@ -1,0 +1,36 @@
+"""What contract tests run against."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.contract.kube_apiserver import PROGRAMS, KubeApiserver, running_kube_apiserver
+
+INSTALL = Path(__file__).parents[1] / "tools" / "install.py"
+
+
+@pytest.fixture(scope="session")
+def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
+    """A bare kube-apiserver that all tests of the session share: take a namespace of your own."""
+    printed = subprocess.run([sys.executable, str(INSTALL), "--print"], check=True, capture_output=True, text=True)
+    programs = Path(printed.stdout.strip())
+    missing = [name for name in PROGRAMS if not (programs / name).exists()]
+    if missing:
+        message = f"{', '.join(missing)} not in {programs}: `make tools` builds them (needs Go >= 1.25)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    with running_kube_apiserver(programs, tmp_path_factory.mktemp("kube-apiserver")) as server:
+        yield server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for the kube-apiserver is marked so, and can be left out with `-m 'not apiserver'`."""
+    for item in items:
+        if "kube_apiserver" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.apiserver)
