@@ -1,0 +1,32 @@
+"""Write the locks anew: exact versions with hashes, and no download address."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+OPTIONS = [
+    "--universal",
+    "--generate-hashes",
+    "--python-version=3.11",
+    "--no-emit-index-url",
+    "--no-header",
+    "--quiet",
+    "--upgrade",
+    "--all-extras",
+    "--group=demo",
+]
+
+
+def compile_lock(name: str, *options: str) -> None:
+    command = ["uv", "pip", "compile", "pyproject.toml", *OPTIONS, *options, "-o", f"requirements/{name}"]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    if shutil.which("uv") is None:
+        raise SystemExit("make lock needs uv: pip install uv")
+    compile_lock("demo.txt")
+    compile_lock("dev.txt", "--group=dev", "--constraint=requirements/demo.txt")

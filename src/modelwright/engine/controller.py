@@ -1,0 +1,111 @@
+"""One controller for each kind: key -> gather -> reconcile -> apply, with retries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from modelwright.engine.apply import Applier
+from modelwright.engine.backoff import Backoff
+from modelwright.engine.cache import Cache, ObjectKey
+from modelwright.engine.metrics import Metrics
+from modelwright.engine.queue import KeyedQueue
+from modelwright.ports.errors import Conflict, ModelwrightError, Retryable
+from modelwright.reconcile.plan import Plan
+
+Decide = Callable[[Any], Awaitable[Plan]]
+
+log = logging.getLogger(__name__)
+
+CONFLICT_DELAY = 0.02
+"""Seconds before a decision that lost a race is made anew: the watch brings the winner's state meanwhile."""
+
+
+class Controller:
+    """Reconciles one kind. `decide` gathers what is and asks the pure reconciler what should be."""
+
+    def __init__(
+        self, cache: Cache[Any], decide: Decide, applier: Applier, metrics: Metrics, *, parallel: int = 4
+    ) -> None:
+        self.name = cache.type.__name__
+        self._cache = cache
+        self._decide = decide
+        self._applier = applier
+        self._metrics = metrics
+        self._parallel = parallel
+        self._queue: KeyedQueue[ObjectKey] = KeyedQueue()
+        self._backoff = Backoff()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being done, nor waits to be."""
+        return self._queue.idle
+
+    def enqueue(self, key: ObjectKey) -> None:
+        """Look at this object as soon as possible."""
+        self._queue.add(key)
+        self._metrics.adds.labels(self.name).inc()
+        self._metrics.depth.labels(self.name).set(len(self._queue))
+
+    def enqueue_all(self) -> None:
+        """Look at every object of the kind (the resync)."""
+        for resource in self._cache.all():
+            self.enqueue((resource.metadata.namespace, resource.metadata.name))
+
+    async def run(self) -> None:
+        """Work for ever."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._parallel):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            self._metrics.depth.labels(self.name).set(len(self._queue))
+            try:
+                await self._handle(key)
+            finally:
+                self._queue.done(key)
+
+    async def _handle(self, key: ObjectKey) -> None:
+        """Reconcile one object; whatever goes wrong with it stays with it."""
+        began = time.perf_counter()
+        try:
+            requeue_after = await self._reconcile(key)
+        except Conflict:
+            self._queue.add_after(key, CONFLICT_DELAY)
+            self._metrics.reconciles.labels(self.name, "conflict").inc()
+            return
+        except ModelwrightError as error:
+            self._failed(key, error.message, after=error.after if isinstance(error, Retryable) else None)
+            return
+        except Exception:  # one bad object must never stop the others
+            log.exception("%s %s/%s: unexpected error", self.name, *key)
+            self._failed(key, "unexpected error", after=None)
+            return
+        self._backoff.reset(key)
+        if requeue_after is not None:
+            self._queue.add_after(key, requeue_after)
+        self._metrics.reconciles.labels(self.name, "success").inc()
+        self._metrics.seconds.labels(self.name).observe(time.perf_counter() - began)
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        resource = self._cache.get(*key)
+        if resource is None:
+            self._queue.forget(key)
+            self._backoff.reset(key)
+            return None
+        plan = await self._decide(resource)
+        if not plan.untouched:
+            await self._applier.apply(resource, plan)
+        return plan.requeue_after
+
+    def _failed(self, key: ObjectKey, message: str, *, after: float | None) -> None:
+        delay = max(self._backoff.next(key), after or 0.0)
+        log.warning("%s %s/%s: %s (again in %.1f s)", self.name, *key, message, delay)
+        self._queue.add_after(key, delay)
+        self._metrics.errors.labels(self.name).inc()
+        self._metrics.reconciles.labels(self.name, "error").inc()
