@@ -18,6 +18,7 @@ _ZERO = bytes(BLOCK)
 _MAX_EXTENSION = 1 << 20
 _MAX_PADDING = 1 << 20
 _SKIP = 1 << 20
+_MAX_OCTAL = 0o77777777777
 
 _KINDS = {
     b"0": "file",
@@ -69,7 +70,7 @@ class TarReader:
         """Raises Rejected: ArchiveTruncated, ArchiveCorrupt or ArchiveAmbiguous."""
         while (header := self._next_header()) is not None:
             name, size, header = self._extended(header)
-            yield self._begin(header, header.name if name is None else name, header.size if size is None else size)
+            yield self._begin(header, header.name if name is None else name, _agreed_size(header, size))
             self._skip()
         self._expect_only_zeros()
 
@@ -144,9 +145,20 @@ class TarReader:
         return bytes(data)
 
 
+def is_header(block: bytes) -> bool:
+    """Whether a file that begins with these 512 bytes is a tar."""
+    try:
+        return len(block) == BLOCK and any(block[:100]) and _number(block[148:156]) == _checksum(block)
+    except Rejected:
+        return False
+
+
+def _checksum(block: bytes) -> int:
+    return sum(block[:148]) + 8 * 0x20 + sum(block[156:])
+
+
 def _parse(block: bytes) -> _Header:
-    stored = _number(block[148:156])
-    if stored != sum(block[:148]) + 8 * 0x20 + sum(block[156:]):
+    if _number(block[148:156]) != _checksum(block):
         raise Rejected("a header's checksum is wrong: the archive is damaged or no tar", reason="ArchiveCorrupt")
     name = _text(block[:100])
     if block[257:263] == b"ustar\0" and (prefix := _text(block[345:500])):
@@ -212,6 +224,15 @@ def _pax_size(records: dict[bytes, bytes], default: int | None) -> int | None:
     if not text.isdigit() or len(text) > 20:
         raise Rejected("a pax header has a negative or malformed size", reason="ArchiveCorrupt")
     return int(text)
+
+
+def _agreed_size(header: _Header, size: int | None) -> int:
+    """A pax size is for what the header cannot say; else both must say the same."""
+    if size is None:
+        return header.size
+    if size != header.size and size <= _MAX_OCTAL:
+        raise _ambiguous(f"{shown(header.name)} has one length in its header and another in a pax record")
+    return size
 
 
 def _bad_pax() -> Rejected:

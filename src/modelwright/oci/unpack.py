@@ -20,7 +20,16 @@ from modelwright.oci.tarstream import TarEntry, TarReader
 from modelwright.oci.tree import Limits, SafeTree, Unpacked
 from modelwright.ports.errors import AlreadyExists, Rejected
 
-__all__ = ["Limits", "SafeTree", "Unpacked", "refuse_kind", "unpack_tar", "unpack_tar_into", "unpacked_into"]
+__all__ = [
+    "Limits",
+    "SafeTree",
+    "Unpacked",
+    "refuse_kind",
+    "refuse_whiteout",
+    "unpack_tar",
+    "unpack_tar_into",
+    "unpacked_into",
+]
 
 STAGING_PREFIX = ".modelwright-staging-"
 
@@ -61,7 +70,7 @@ def unpack_tar_into(stream: BinaryIO, tree: SafeTree, *, subpath: str = "") -> N
 def _kept(entry: TarEntry, below: tuple[str, ...], tree: SafeTree) -> tuple[str, ...] | None:
     """The path below the subpath, or None for an entry to leave out."""
     parts = entry_parts(decode_name(entry.name))
-    _refuse_whiteout(parts, below)
+    refuse_whiteout(parts, below)
     if parts[: len(below)] == below:
         refuse_kind(entry.kind, entry.name)
         return parts[len(below) :]
@@ -79,7 +88,8 @@ def refuse_kind(kind: str, name: bytes | str, *, only_folder: bool = False) -> N
     raise Rejected(f"{shown(name)} is a {kind}: only regular files and folders are unpacked", reason=reason)
 
 
-def _refuse_whiteout(parts: tuple[str, ...], below: tuple[str, ...]) -> None:
+def refuse_whiteout(parts: tuple[str, ...], below: tuple[str, ...] = ()) -> None:
+    """Raise Rejected for a name that, in a layer, deletes what is at or below `below`, or above it."""
     for depth, part in enumerate(parts):
         if not part.startswith(WHITEOUT):
             continue
