@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
+
+Time = Annotated[datetime, Meta(tz=True)]
+"""A moment: always with a time zone, RFC 3339 on the wire."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -28,8 +32,8 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
@@ -39,9 +43,26 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class Condition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One observation of an object; a list of them is a map by `type` (kstatus: Ready, Reconciling, Stalled)."""
 
-    type: str
-    status: Literal["True", "False", "Unknown"]
-    reason: str
-    message: str = ""
-    last_transition_time: datetime | None = None
-    observed_generation: int = 0
+    type: Annotated[str, Meta(max_length=63, description="What is observed, such as Ready.")]
+    status: Annotated[Literal["True", "False", "Unknown"], Meta(description="Whether it is so.")]
+    reason: Annotated[str, Meta(max_length=1024, description="Why, in one CamelCase word.")]
+    message: Annotated[str, Meta(max_length=32768, description="Why, and what to do, for people.")] = ""
+    last_transition_time: Annotated[Time | None, Meta(description="Since when the status is what it is.")] = None
+    observed_generation: Annotated[int, Meta(description="The generation that was looked at.")] = 0
+
+
+Conditions = Annotated[
+    tuple[Condition, ...],
+    Meta(
+        max_length=16,
+        description="What is observed: Ready, Reconciling, Stalled and others, each with reason and message.",
+        extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    ),
+]
+
+ObservedGeneration = Annotated[int, Meta(description="The generation of the spec that this status is about.")]
+
+LastHandled = Annotated[
+    str,
+    Meta(max_length=256, description="The value of annotation modelwright.dev/reconcile-requested-at handled last."),
+]

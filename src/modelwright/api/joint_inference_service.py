@@ -1,0 +1,92 @@
+"""JointInferenceService: an edge model and a cloud model that answer together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from modelwright.api.fields import Name, NodeSelector, Port, Size, Url, doc
+from modelwright.api.inference_model import InferenceModelSpec
+from modelwright.api.meta import Conditions, LastHandled, Metadata, ObservedGeneration
+
+Policy = Literal["confidence", "margin", "crossEntropy", "random"]
+
+
+class JointModel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """One of the two models: exactly one of `name` and `spec`."""
+
+    name: Annotated[Name, doc("An InferenceModel of the same namespace.")] = ""
+    spec: Annotated[InferenceModelSpec | None, doc("An InferenceModel to make, inline.")] = None
+
+
+class Keep(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """Keeping hard examples on the edge node."""
+
+    max_bytes: Annotated[int, Meta(ge=1), doc("How many bytes to keep; the oldest go first.")]
+
+
+class HardExampleMining(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """Which rows the edge model is not sure of."""
+
+    policy: Annotated[Policy, doc("How a row is found to be hard.")] = "confidence"
+    parameters: Annotated[
+        dict[str, float],
+        Meta(max_length=8),
+        doc("`threshold` (confidence, margin: 0 to 1; crossEntropy: 0 or more) or `probability` (random: 0 to 1)."),
+    ] = {}
+    keep: Annotated[Keep | None, doc("Keep hard examples for the next training; none are kept if absent.")] = None
+
+
+class Gateway(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The gateway on the edge."""
+
+    node_name: Annotated[Name, doc("The node to run on; the edge model's if absent.")] = ""
+    node_selector: Annotated[NodeSelector, doc("Labels that the node must have.")] = {}
+    port: Annotated[Port, doc("The port to answer on. 0 or absent: 8500 on a cluster, a free one embedded.")] = 0
+
+
+class JointInferenceServiceSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The two models and the gateway between them."""
+
+    edge_model: Annotated[JointModel, doc("The model on the edge, asked first: exactly one of name and spec.")]
+    cloud_model: Annotated[
+        JointModel, doc("The model in the cloud, asked for hard rows: exactly one of name and spec.")
+    ]
+    hard_example_mining: Annotated[HardExampleMining, doc("Which rows go to the cloud.")] = HardExampleMining()
+    gateway: Annotated[Gateway, doc("The gateway on the edge.")] = Gateway()
+    timeout_seconds: Annotated[
+        float, Meta(gt=0, le=600), doc("How long to wait for the cloud before the edge's answer is given.")
+    ] = 2.0
+
+
+class JointModelStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """How one of the two models is."""
+
+    name: Annotated[Name, doc("The InferenceModel.")] = ""
+    url: Annotated[Url, doc("Where it answers.")] = ""
+    ready: Annotated[bool, doc("Whether it can serve now.")] = msgspec.field(default_factory=bool)
+
+
+class JointInferenceServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What answers now."""
+
+    url: Annotated[Url, doc("Where the gateway answers.")] = ""
+    edge_model: Annotated[JointModelStatus | None, doc("How the edge model is.")] = None
+    cloud_model: Annotated[JointModelStatus | None, doc("How the cloud model is.")] = None
+    node_name: Annotated[Name, doc("The node of the gateway.")] = ""
+    kept_bytes: Annotated[Size, doc("How many bytes of hard examples are kept.")] = 0
+    observed_generation: ObservedGeneration = 0
+    last_handled_reconcile_at: LastHandled = ""
+    conditions: Conditions = ()
+
+
+class JointInferenceService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """An edge model and a cloud model behind one gateway: hard rows go to the cloud, the rest is answered at once."""
+
+    api_version: str = "modelwright.dev/v1alpha1"
+    kind: str = "JointInferenceService"
+    metadata: Metadata = Metadata()
+    spec: Annotated[JointInferenceServiceSpec, doc("The two models and the gateway between them.")]
+    status: Annotated[JointInferenceServiceStatus, doc("What answers now.")] = JointInferenceServiceStatus()
