@@ -1,0 +1,258 @@
+"""The server as a plain ASGI application: no framework stands on the path of a request."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from modelwright.serve import v1, v2
+from modelwright.serve.config import DEFAULT_MAX_REQUEST_BYTES
+from modelwright.serve.errors import RequestError
+from modelwright.serve.loaded import InferencePool, LoadedModel
+from modelwright.serve.metrics import Metrics
+from modelwright.serve.registry import Registry
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = tuple[tuple[bytes, bytes], ...]
+
+log = logging.getLogger("modelwright.server")
+
+_JSON = b"application/json"
+_METRICS = b"text/plain; version=0.0.4; charset=utf-8"
+_NO_MODEL = "no version of the model is loaded yet; ask /v2/health/ready"
+
+
+class Response(NamedTuple):
+    """An answer."""
+
+    body: bytes
+    status: int = 200
+    headers: Headers = ()
+    content_type: bytes = _JSON
+
+
+class Route(NamedTuple):
+    """What a path asks for: `verb` of `model` in the version or with the label that `key` names."""
+
+    verb: str
+    model: str = ""
+    selector: str = ""
+    key: str = ""
+
+
+@lru_cache(maxsize=1024)
+def route_of(path: bytes) -> Route | None:
+    """The route of a raw path, or None."""
+    parts = [unquote(part) for part in path.decode("ascii", "replace").split("/")[1:]]
+    match parts:
+        case ["v2"] | ["healthz"] | ["metrics"]:
+            return Route(parts[0])
+        case ["v2", "health", ("live" | "ready") as verb]:
+            return Route(verb)
+        case ["v2", "models", model, *rest]:
+            return _v2_route(model, rest)
+        case ["v1", "models", *rest]:
+            return _v1_route(rest)
+    return None
+
+
+def _v2_route(model: str, rest: list[str]) -> Route | None:
+    selector, key = "", ""
+    if len(rest) > 1 and rest[0] == "versions":
+        selector, key, rest = "versions", rest[1], rest[2:]
+    match rest:
+        case []:
+            return Route("v2.metadata", model, selector, key)
+        case [("ready" | "infer") as verb]:
+            return Route(f"v2.{verb}", model, selector, key)
+    return None
+
+
+def _v1_route(rest: list[str]) -> Route | None:
+    verb = "v1.status"
+    if rest and rest[-1] == "metadata" and len(rest) in (2, 4):
+        verb, rest = "v1.metadata", rest[:-1]
+    elif rest and ":" in rest[-1]:
+        last, _, method = rest[-1].rpartition(":")
+        verb, rest = f"v1.{method}", [*rest[:-1], last]
+    match rest:
+        case [model] if model:
+            return Route(verb, model)
+        case [model, ("versions" | "labels") as selector, key] if model and key:
+            return Route(verb, model, selector, key)
+    return None
+
+
+class App:
+    """Answers requests from the versions that the registry holds."""
+
+    def __init__(self, registry: Registry, pool: InferencePool) -> None:
+        self._registry = registry
+        self._pool = pool
+        self._metrics = Metrics(registry, pool)
+        self.draining = False
+        self._inference = {"v2.infer": self._infer, "v1.predict": self._predict}
+        self._pages: dict[str, Callable[[Route], Response]] = {
+            "healthz": lambda _: Response(b"ok\n", content_type=b"text/plain"),
+            "metrics": lambda _: Response(self._metrics.text(), content_type=_METRICS),
+            "v2": lambda _: _json(v2.server_metadata()),
+            "live": lambda _: _json({"live": True}),
+            "ready": self._ready,
+            "v2.metadata": self._v2_metadata,
+            "v2.ready": self._v2_ready,
+            "v1.status": self._v1_status,
+            "v1.metadata": self._v1_metadata,
+        }
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """One request; every error is answered as `{"error": message}`."""
+        started = time.perf_counter()
+        route = route_of(scope["raw_path"])
+        try:
+            response = await self._answer(scope, receive, route)
+        except RequestError as error:
+            response = _json({"error": error.message}, error.status, error.headers)
+        except Exception:
+            log.exception("a request to %s failed", scope["path"])
+            response = _json({"error": "the server failed to answer this request; its log says why"}, 500)
+        await _send(send, response)
+        if route is not None and route.verb in self._inference:
+            self._metrics.requests[route.verb[:2], response.status] += 1
+            self._metrics.latency[route.verb[:2]].observe(time.perf_counter() - started)
+
+    async def _answer(self, scope: Message, receive: Receive, route: Route | None) -> Response:
+        if route is None:
+            raise RequestError(f"there is nothing at {scope['path']}", 404)
+        infer = self._inference.get(route.verb)
+        if infer is not None:
+            _allow(scope["method"], "POST")
+            return await infer(route, await self._body(scope, receive))
+        page = self._pages.get(route.verb)
+        if page is None:
+            method = route.verb.removeprefix("v1.")
+            raise RequestError(f"this server has no method {method!r}; use :predict", 404)
+        _allow(scope["method"], "GET", "HEAD")
+        return page(route)
+
+    async def _body(self, scope: Message, receive: Receive) -> bytes:
+        config = self._registry.config
+        limit = config.max_request_bytes if config else DEFAULT_MAX_REQUEST_BYTES
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            return _within(body, len(body), limit)
+        declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+        chunks, size = [_within(body, declared, limit)], len(body)
+        while message.get("more_body"):
+            message = await receive()
+            size += len(message.get("body", b""))
+            chunks.append(_within(message.get("body", b""), size, limit))
+        return b"".join(chunks)
+
+    async def _infer(self, route: Route, body: bytes) -> Response:
+        request = v2.decode_request(body)
+        with self._select(route) as loaded:
+            names = v2.wanted_outputs(request, loaded)
+            inputs = v2.request_inputs(request, loaded.input_specs)
+            started = time.perf_counter()
+            results = await loaded.predict(inputs, self._pool)
+            self._metrics.inference.observe(time.perf_counter() - started)
+            answer = v2.encode_response(request, route.model, loaded.config.version, results, names)
+            return Response(answer, 200, loaded.headers)
+
+    async def _predict(self, route: Route, body: bytes) -> Response:
+        request = v1.decode_request(body)
+        with self._select(route) as loaded:
+            names = v1.signature_outputs(request, loaded)
+            inputs = v1.request_inputs(request, loaded.input_specs)
+            started = time.perf_counter()
+            results = await loaded.predict(inputs, self._pool)
+            self._metrics.inference.observe(time.perf_counter() - started)
+            return Response(v1.encode_response(request, inputs, results, names), 200, loaded.headers)
+
+    def _select(self, route: Route) -> LoadedModel:
+        """The version that a route names; raises RequestError: 404 if it is unknown, 503 if none is loaded."""
+        self._check_model(route)
+        serving = self._registry.serving
+        if not route.selector:
+            if serving.default is None:
+                raise RequestError(_NO_MODEL, 503, ((b"retry-after", b"1"),))
+            return serving.default
+        if route.selector == "labels":
+            found = serving.labels.get(route.key)
+        elif route.verb.startswith("v1"):
+            found = serving.numbers.get(route.key) or serving.versions.get(route.key)
+        else:
+            found = serving.versions.get(route.key) or serving.numbers.get(route.key)
+        if found is None:
+            what = "label" if route.selector == "labels" else "version"
+            raise RequestError(f"model {route.model!r} has no {what} {route.key!r} loaded", 404)
+        return found
+
+    def _check_model(self, route: Route) -> None:
+        config = self._registry.config
+        if config is None or route.model != config.model_name:
+            raise RequestError(f"this server does not serve a model {route.model!r}", 404)
+
+    def _ready(self, _: Route) -> Response:
+        ready = self._registry.serving.default is not None and not self.draining
+        return _json({"ready": ready}, 200 if ready else 503)
+
+    def _v2_ready(self, route: Route) -> Response:
+        loaded = self._select(route)
+        return _json({"name": route.model, "ready": True}, 200, loaded.headers)
+
+    def _v2_metadata(self, route: Route) -> Response:
+        loaded = self._select(route)
+        versions = [loaded.config.version] if route.selector else list(self._registry.serving.versions)
+        return _json(v2.model_metadata(route.model, versions, loaded), 200, loaded.headers)
+
+    def _v1_metadata(self, route: Route) -> Response:
+        loaded = self._select(route)
+        return _json(v1.model_metadata(route.model, loaded), 200, loaded.headers)
+
+    def _v1_status(self, route: Route) -> Response:
+        self._check_model(route)
+        states = list(self._registry.states.values())
+        if route.selector == "labels":
+            states = [self._registry.states[self._select(route).config.version]]
+        elif route.selector:
+            by_number = [state for state in states if str(state.number) == route.key]
+            states = by_number or [state for state in states if state.version == route.key]
+        if not states:
+            raise RequestError(f"model {route.model!r} has no version {route.key!r}", 404)
+        return _json(v1.model_status(states))
+
+
+def _within(body: bytes, size: int, limit: int) -> bytes:
+    if size > limit:
+        raise RequestError(f"the body is longer than {limit} bytes, the limit of this server", 413)
+    return body
+
+
+def _allow(method: str, *methods: str) -> None:
+    if method not in methods:
+        allowed = ", ".join(methods)
+        raise RequestError(f"use {allowed} here, not {method}", 405, ((b"allow", allowed.encode()),))
+
+
+def _json(value: Any, status: int = 200, headers: Headers = ()) -> Response:
+    return Response(msgspec.json.encode(value), status, headers)
+
+
+async def _send(send: Send, response: Response) -> None:
+    headers = [
+        (b"content-type", response.content_type),
+        (b"content-length", str(len(response.body)).encode()),
+        *response.headers,
+    ]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})

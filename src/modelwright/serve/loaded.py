@@ -1,0 +1,107 @@
+"""One loaded version of the model, and how its requests are computed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from modelwright.serve.config import VersionConfig
+from modelwright.serve.errors import RequestError
+from modelwright.serve.frameworks.base import LoadOptions, Model
+from modelwright.serve.frameworks.find import find_framework
+from modelwright.serve.tensors import Array
+from modelwright.serve.warmup import elements, warm_up
+
+
+class InferencePool:
+    """The threads for models that would hold up the event loop: as many as cores, with a bounded queue."""
+
+    def __init__(self, max_queue: int) -> None:
+        self.workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.max_queue = max_queue
+        self.pending = 0
+        self._executor = ThreadPoolExecutor(self.workers, thread_name_prefix="inference")
+
+    async def run(self, model: Model, inputs: dict[str, Array]) -> Mapping[str, Array]:
+        """Raises RequestError (503) at once if the queue is full."""
+        if self.pending >= self.workers + self.max_queue:
+            raise RequestError("the server is overloaded; try again later", 503, ((b"retry-after", b"1"),))
+        self.pending += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, model.predict, inputs)
+        finally:
+            self.pending -= 1
+
+
+class Recipe(msgspec.Struct, frozen=True):
+    """What decides how a version is loaded: the same recipe gives the same model."""
+
+    path: str
+    framework: str
+    threads: int
+
+
+class LoadedModel:
+    """A version that can answer. It is released when it has been retired and its last request has returned."""
+
+    def __init__(
+        self, config: VersionConfig, recipe: Recipe, model: Model, inline_limit: int, load_seconds: float
+    ) -> None:
+        self.config = config
+        self.recipe = recipe
+        self.model = model
+        self.inline_limit = inline_limit
+        self.load_seconds = load_seconds
+        self.input_specs = {spec.name: spec for spec in model.inputs}
+        self.output_names = tuple(spec.name for spec in model.outputs)
+        self.headers = ((b"x-model-version", quote(config.version, safe=" /:+@").encode()),)
+        self.in_flight = 0
+        self._when_idle: Callable[[], None] | None = None
+
+    def renamed(self, config: VersionConfig) -> LoadedModel:
+        """The same model under another number or other labels."""
+        return LoadedModel(config, self.recipe, self.model, self.inline_limit, self.load_seconds)
+
+    async def predict(self, inputs: dict[str, Array], pool: InferencePool) -> Mapping[str, Array]:
+        """All outputs; raises RequestError: 400 if the model refuses the values, 503 if the server is overloaded."""
+        try:
+            if elements(inputs) <= self.inline_limit:
+                return self.model.predict(inputs)
+            return await pool.run(self.model, inputs)
+        except ValueError as error:
+            raise RequestError(f"the model cannot compute this request: {error}") from error
+
+    def __enter__(self) -> LoadedModel:
+        self.in_flight += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.in_flight -= 1
+        if not self.in_flight and self._when_idle:
+            self._when_idle()
+
+    def retire(self, when_idle: Callable[[], None]) -> None:
+        """Calls `when_idle` as soon as no request uses this version; no new request may be given to it."""
+        self._when_idle = when_idle
+        if not self.in_flight:
+            when_idle()
+
+    def release(self) -> None:
+        """Drops the model, which frees its memory; this may take a while."""
+        del self.model
+
+
+def load_version(config: VersionConfig, recipe: Recipe, allow_unsafe_formats: bool) -> LoadedModel:
+    """Loads and warms a version, in the thread of the caller; raises the errors of `Framework.load`."""
+    started = time.perf_counter()
+    options = LoadOptions(threads=recipe.threads or 1, allow_unsafe_formats=allow_unsafe_formats)
+    model = find_framework(recipe.framework).load(Path(recipe.path), options)
+    inline_limit = warm_up(model)
+    return LoadedModel(config, recipe, model, inline_limit, time.perf_counter() - started)
