@@ -66,3 +66,6 @@ LastHandled = Annotated[
     str,
     Meta(max_length=256, description="The value of annotation modelwright.dev/reconcile-requested-at handled last."),
 ]
+LastHandled = Annotated[
+    str, Meta(max_length=256, description="The `modelwright.dev/reconcile-requested-at` that was handled last.")
+]

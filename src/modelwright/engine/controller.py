@@ -25,16 +25,27 @@ CONFLICT_DELAY = 0.02
 
 
 class Controller:
-    """Reconciles one kind. `decide` gathers what is and asks the pure reconciler what should be."""
+    """Reconciles one kind. `decide` gathers what is and asks the pure reconciler what should be.
+
+    `outlived` is called when an object was deleted while it was being reconciled.
+    """
 
     def __init__(
-        self, cache: Cache[Any], decide: Decide, applier: Applier, metrics: Metrics, *, parallel: int = 4
+        self,
+        cache: Cache[Any],
+        decide: Decide,
+        applier: Applier,
+        metrics: Metrics,
+        *,
+        outlived: Callable[[], None],
+        parallel: int = 4,
     ) -> None:
         self.name = cache.type.__name__
         self._cache = cache
         self._decide = decide
         self._applier = applier
         self._metrics = metrics
+        self._outlived = outlived
         self._parallel = parallel
         self._queue: KeyedQueue[ObjectKey] = KeyedQueue()
         self._backoff = Backoff()
@@ -101,6 +112,9 @@ class Controller:
         plan = await self._decide(resource)
         if not plan.untouched:
             await self._applier.apply(resource, plan)
+        now = self._cache.get(*key)
+        if now is None or now.metadata.uid != resource.metadata.uid:
+            self._outlived()  # deleted meanwhile: what we have just started runs for nobody
         return plan.requeue_after
 
     def _failed(self, key: ObjectKey, message: str, *, after: float | None) -> None:

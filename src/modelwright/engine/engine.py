@@ -1,0 +1,151 @@
+"""The engine: caches and controllers for all kinds, what wakes whom, resync, and the sweep of orphans."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from modelwright.api.inference_model import InferenceModel
+from modelwright.api.joint_inference_service import JointInferenceService
+from modelwright.api.model import Model
+from modelwright.api.model_version import ModelVersion
+from modelwright.api.training_model import TrainingModel
+from modelwright.engine.apply import Applier
+from modelwright.engine.backoff import Backoff
+from modelwright.engine.cache import Cache, ObjectKey, key_of
+from modelwright.engine.controller import Controller, Decide
+from modelwright.engine.gather import BY_MODEL, BY_MODEL_VERSION, INDEXES, Gatherer
+from modelwright.engine.metrics import Metrics
+from modelwright.ports.clock import Clock
+from modelwright.ports.errors import ModelwrightError
+from modelwright.ports.store import Store
+from modelwright.ports.workloads import Owner, Workloads
+
+RESYNC_SECONDS = 600.0
+KINDS: tuple[type, ...] = (Model, ModelVersion, InferenceModel, TrainingModel, JointInferenceService)
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Keeps what runs in step with what the store says, until cancelled."""
+
+    def __init__(
+        self,
+        store: Store,
+        workloads: Workloads,
+        clock: Clock,
+        *,
+        metrics: Metrics | None = None,
+        resync_seconds: float = RESYNC_SECONDS,
+    ) -> None:
+        self.metrics = metrics or Metrics()
+        self._workloads = workloads
+        self._resync_seconds = resync_seconds
+        self._caches: dict[type, Cache[Any]] = {kind: Cache(store, kind, INDEXES.get(kind)) for kind in KINDS}
+        self._applier = Applier(store, workloads, self._caches)
+        self._orphaned = asyncio.Event()
+        self._controllers = {kind: self._controller(kind, clock) for kind in KINDS}
+        for kind in KINDS:
+            self._caches[kind].listen(self._on_change)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all caches are filled and nothing is being reconciled, nor waits to be."""
+        synced = all(cache.synced.is_set() for cache in self._caches.values())
+        return synced and all(controller.idle for controller in self._controllers.values())
+
+    async def run(self) -> None:
+        """Run until cancelled. Nothing is reconciled before all caches are filled: what is missing could be there."""
+        async with asyncio.TaskGroup() as group:
+            for cache in self._caches.values():
+                group.create_task(cache.run())
+            for cache in self._caches.values():
+                await cache.synced.wait()
+            group.create_task(self._follow_workloads())
+            group.create_task(self._sweep_for_ever())
+            group.create_task(self._resync())
+            for controller in self._controllers.values():
+                group.create_task(controller.run())
+
+    def _controller(self, kind: type, clock: Clock) -> Controller:
+        gatherer = Gatherer(self._caches, self._workloads, clock)
+        decide: dict[type, Decide] = {
+            Model: gatherer.model,
+            ModelVersion: gatherer.model_version,
+            InferenceModel: gatherer.inference_model,
+            TrainingModel: gatherer.not_implemented,
+            JointInferenceService: gatherer.not_implemented,
+        }
+        return Controller(self._caches[kind], decide[kind], self._applier, self.metrics, outlived=self._orphaned.set)
+
+    # What wakes whom ------------------------------------------------------------------------------------------------
+
+    def _on_change(self, before: Any, after: Any) -> None:
+        resource = after if after is not None else before
+        self._controllers[type(resource)].enqueue(key_of(resource))
+        if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
+            self._orphaned.set()
+        for kind, keys in self._related(resource):
+            for key in keys:
+                self._controllers[kind].enqueue(key)
+
+    def _related(self, resource: Any) -> list[tuple[type, list[ObjectKey]]]:
+        """Who else has to look when this resource changes."""
+        key = key_of(resource)
+        if isinstance(resource, ModelVersion):
+            served = [key_of(found) for found in self._caches[InferenceModel].by(BY_MODEL_VERSION, key)]
+            return [(Model, [(key[0], resource.spec.model_name)]), (InferenceModel, served)]
+        if isinstance(resource, Model):
+            return [(ModelVersion, [key_of(found) for found in self._unowned_versions(resource)])]
+        return []
+
+    def _unowned_versions(self, model: Model) -> list[ModelVersion]:
+        """The versions of a Model that do not point to it: their owner reference or the Model itself is missing."""
+        versions = self._caches[ModelVersion].by(BY_MODEL, key_of(model))
+        missing = self._caches[Model].get(*key_of(model)) is None
+        return [version for version in versions if missing or not version.metadata.owner_references]
+
+    async def _follow_workloads(self) -> None:
+        backoff = Backoff(base=0.1, limit=10.0)
+        while True:
+            try:
+                async for owner in self._workloads.changes():
+                    self._wake(owner)
+            except ModelwrightError as error:
+                log.warning("watch of workloads: %s", error.message)
+            await asyncio.sleep(backoff.next("workloads"))
+
+    def _wake(self, owner: Owner) -> None:
+        kind = next((kind for kind in KINDS if kind.__name__ == owner.kind), None)
+        if kind is not None:
+            self._controllers[kind].enqueue((owner.namespace, owner.name))
+
+    async def _resync(self) -> None:
+        while True:
+            await asyncio.sleep(self._resync_seconds)
+            for controller in self._controllers.values():
+                controller.enqueue_all()
+
+    # Orphans --------------------------------------------------------------------------------------------------------
+
+    async def _sweep_for_ever(self) -> None:
+        """At start, and whenever an owner is gone, stop what runs for nobody; failing that, try again."""
+        backoff = Backoff(base=0.2, limit=10.0)
+        while True:
+            try:
+                await self._sweep()
+                backoff.reset("sweep")
+                await self._orphaned.wait()
+                self._orphaned.clear()
+            except ModelwrightError as error:
+                log.warning("stopping what runs for nobody: %s", error.message)
+                await asyncio.sleep(backoff.next("sweep"))
+
+    async def _sweep(self) -> None:
+        alive = {resource.metadata.uid for cache in self._caches.values() for resource in cache.all()}
+        for owner in await self._workloads.owners():
+            if owner.uid not in alive:
+                for status in await self._workloads.observe(owner.uid):
+                    await self._workloads.remove(owner.uid, status.name)

@@ -1,0 +1,49 @@
+"""What can keep an InferenceModel from being served here, one check for each fault."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modelwright.api.inference_model import InferenceModel
+from modelwright.reconcile.findings import Check, Finding
+
+EXTRAS = {"onnx": "onnx", "sklearn": "sklearn"}
+"""Frameworks that an optional extra of the same installation brings."""
+
+
+def image_needs_containers(model: InferenceModel, observed: Any) -> Finding | None:
+    if not model.spec.image or observed.capabilities.containers:
+        return None
+    return Finding(
+        "NeedsContainers",
+        f"image {model.spec.image} is a container, and there are none here: "
+        "serve a modelVersion or a manifest instead, or use a cluster",
+    )
+
+
+def framework_is_not_available(model: InferenceModel, observed: Any) -> Finding | None:
+    framework = model.spec.framework_type
+    if model.spec.image or framework in observed.capabilities.frameworks:
+        return None
+    known = ", ".join(sorted(observed.capabilities.frameworks)) or "none"
+    message = f"frameworkType {framework or '(empty)'} cannot be served here; there is: {known}"
+    if framework in EXTRAS:
+        message += f'; install it with: pip install "modelwright[{EXTRAS[framework]}]", and start again'
+    elif framework == "tensorflow":
+        message += "; export the model to ONNX and set frameworkType to onnx"
+    return Finding("FrameworkUnavailable", message)
+
+
+def secrets_are_not_supported(model: InferenceModel, observed: Any) -> Finding | None:
+    """Who asks for a token or TLS must not get a server that is open to all instead."""
+    if not observed.capabilities.single_node or (model.spec.auth is None and model.spec.tls is None):
+        return None
+    field = "auth" if model.spec.auth is not None else "tls"
+    return Finding(
+        "SecretsNotSupported",
+        f"{field} takes a Secret, and there are none on the embedded control plane, where models are served "
+        f"on loopback only: remove {field}, or use a cluster",
+    )
+
+
+CHECKS: tuple[Check, ...] = (image_needs_containers, framework_is_not_available, secrets_are_not_supported)

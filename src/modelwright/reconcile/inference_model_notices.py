@@ -1,0 +1,45 @@
+"""What is said once of a spec: fields that mean nothing on one machine."""
+
+from __future__ import annotations
+
+from modelwright.api.inference_model import InferenceModel, Service
+from modelwright.ports.workloads import Capabilities
+from modelwright.reconcile import requests
+from modelwright.reconcile.plan import Notice
+
+
+def once(model: InferenceModel, capabilities: Capabilities) -> tuple[Notice, ...]:
+    """Notices for a generation that is seen for the first time."""
+    if not requests.first_sight(model) or not capabilities.single_node:
+        return ()
+    found = (node_is_this_machine(model, capabilities), service_not_used(model), secrets_not_used(model))
+    return tuple(notice for notice in found if notice is not None)
+
+
+def node_is_this_machine(model: InferenceModel, capabilities: Capabilities) -> Notice | None:
+    here = capabilities.single_node
+    if model.spec.node_name in ("", here) and not model.spec.node_selector:
+        return None
+    node = model.spec.node_name or "that nodeSelector chooses"
+    text = f"node {node} is taken to be this machine ({here}): there is no other"
+    return Notice("Normal", "NodeIsThisMachine", text)
+
+
+def service_not_used(model: InferenceModel) -> Notice | None:
+    if model.spec.service == Service():
+        return None
+    return Notice(
+        "Normal", "ServiceNotUsed", "service means nothing here: models are served on loopback, see status.url"
+    )
+
+
+def secrets_not_used(model: InferenceModel) -> Notice | None:
+    named = [name for name, value in secret_fields(model).items() if value]
+    if not named:
+        return None
+    text = f"{' and '.join(named)} not used here: images are pulled with docker's config.json of the user running `up`"
+    return Notice("Normal", "SecretNotUsed", text)
+
+
+def secret_fields(model: InferenceModel) -> dict[str, str]:
+    return {"pullSecret": model.spec.pull_secret, "downloadSecret": model.spec.download_secret}

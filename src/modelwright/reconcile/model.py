@@ -1,0 +1,54 @@
+"""Model: which of its versions is the latest, and how many there are."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from modelwright.api.model import LatestVersion, Model, ModelStatus
+from modelwright.api.model_version import ModelVersion
+from modelwright.reconcile import conditions, requests
+from modelwright.reconcile.plan import Plan
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """The versions that name this Model."""
+
+    versions: tuple[ModelVersion, ...]
+
+
+def reconcile(model: Model, observed: Observed, now: datetime) -> Plan:
+    """The status that follows from the versions; a Model runs nothing."""
+    if requests.suspended(model):
+        return Plan(untouched=True)
+    latest = latest_version(observed.versions)
+    wanted = conditions.ready("Tracking", summary(len(observed.versions), latest))
+    generation = model.metadata.generation
+    status = ModelStatus(
+        latest_version=latest,
+        versions=len(observed.versions),
+        observed_generation=generation,
+        last_handled_reconcile_at=requests.requested_at(model),
+        conditions=conditions.settle(wanted, model.status.conditions, generation, now),
+    )
+    return Plan(status=status)
+
+
+def latest_version(versions: tuple[ModelVersion, ...]) -> LatestVersion | None:
+    """The version whose image was finished last, by name where two were finished at once; None before the first."""
+    built = [version for version in versions if version.status.image_digest and not version.metadata.deletion_timestamp]
+    if not built:
+        return None
+    newest = max(built, key=lambda version: (version.status.finish_time, version.metadata.name))
+    return LatestVersion(
+        model_version=newest.metadata.name,
+        image_name=newest.status.image,
+        image_digest=newest.status.image_digest,
+    )
+
+
+def summary(count: int, latest: LatestVersion | None) -> str:
+    """One sentence for people."""
+    counted = "1 version" if count == 1 else f"{count} versions"
+    return f"{counted}, the latest is {latest.model_version}" if latest else f"{counted}, none has an image yet"

@@ -1,0 +1,238 @@
+"""ModelVersion: from a folder of files to an image with a digest.
+
+A version is built once: when its image exists nothing is done any more, whatever happens to the files.
+A failure that time may mend is tried again up to five times; any other is said at once, with what to do.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from modelwright.api.fields import Progress
+from modelwright.api.meta import Condition, Metadata, OwnerReference
+from modelwright.api.model import Model, ModelSpec
+from modelwright.api.model_version import ModelVersion, ModelVersionStatus
+from modelwright.ports.workloads import BuildImage, Capabilities, Failure, Placement, Task, TaskStatus
+from modelwright.reconcile import conditions, names, owners, requests
+from modelwright.reconcile.findings import first_finding
+from modelwright.reconcile.model_version_checks import CHECKS
+from modelwright.reconcile.plan import Notice, Plan
+from modelwright.reconcile.repositories import qualified, tag_candidates
+from modelwright.reconcile.retries import ATTEMPTS, retry_delay
+from modelwright.reconcile.storage import node_of, storage_source
+
+BUILDING = "ImageBuilding"
+SUCCEEDED = "ImageBuildSucceeded"
+FAILED = "ImageBuildFailed"
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """What is there: the Model of that name, the builds that run or ran, and what this place can do."""
+
+    model: Model | None
+    tasks: tuple[TaskStatus, ...]
+    capabilities: Capabilities
+
+
+def reconcile(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
+    """What to do for this version now."""
+    if requests.suspended(version):
+        return Plan(untouched=True)
+    if version.metadata.deletion_timestamp is not None:
+        return Plan()
+    version = start_again_if_asked(version)
+    plan = build_plan(version, observed, now)
+    return msgspec.structs.replace(
+        plan,
+        create=missing_model(version, observed.model),
+        owner=model_reference(version, observed.model),
+        notices=plan.notices + once(version, observed.capabilities),
+    )
+
+
+def start_again_if_asked(version: ModelVersion) -> ModelVersion:
+    """A request to look again forgets a build that failed; one that succeeded stands for ever."""
+    if not requests.requested_again(version):
+        return version
+    status = msgspec.structs.replace(version.status, last_handled_reconcile_at=requests.requested_at(version))
+    if status.image_build_phase != SUCCEEDED:
+        status = msgspec.structs.replace(status, image_build_phase="", attempts=0, message="", progress=None)
+    return msgspec.structs.replace(version, status=status)
+
+
+# The Model ----------------------------------------------------------------------------------------------------------
+
+
+def missing_model(version: ModelVersion, model: Model | None) -> tuple[Model, ...]:
+    """The Model to make for a version whose Model does not exist.
+
+    A version that is owned by a former Model of that name is going away with it, and makes none.
+    """
+    if model is not None or former_owner(version) is not None:
+        return ()
+    metadata = Metadata(name=version.spec.model_name, namespace=version.metadata.namespace)
+    return (Model(metadata=metadata, spec=ModelSpec()),)
+
+
+def model_reference(version: ModelVersion, model: Model | None) -> OwnerReference | None:
+    """The reference that makes the version go away with its Model."""
+    if model is None or model.metadata.deletion_timestamp is not None or former_owner(version) is not None:
+        return None
+    return owners.owner_reference(model)
+
+
+def former_owner(version: ModelVersion) -> OwnerReference | None:
+    """The Model that owns the version already."""
+    return next((owner for owner in version.metadata.owner_references if owner.kind == "Model"), None)
+
+
+# The build ----------------------------------------------------------------------------------------------------------
+
+
+def build_plan(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
+    """Built, failed for good, not possible here, or a build to run."""
+    status = version.status
+    if status.image_build_phase == SUCCEEDED:
+        return settled(version, status, conditions.ready("ImageBuilt", built_message(status)), now)
+    if status.image_build_phase == FAILED:
+        return settled(version, status, tuple(status.conditions), now)
+    finding = first_finding(CHECKS, version, observed)
+    if finding is not None:
+        status = msgspec.structs.replace(status, message=finding.message)
+        return settled(version, status, conditions.stalled(finding.reason, finding.message), now)
+    return attempt(version, observed, now)
+
+
+def attempt(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
+    """Run the build that is due, and say how it is doing."""
+    number = max(version.status.attempts, 1)
+    task = build_task(version, observed.capabilities, number)
+    seen = next((task_status for task_status in observed.tasks if task_status.name == task.name), None)
+    if seen is None or seen.phase in ("Pending", "Running"):
+        return building(version, task, seen, number, now)
+    if seen.phase == "Succeeded" and seen.result is not None:
+        return succeeded(version, seen, now)
+    return failed(version, observed, task, seen, now)
+
+
+def build_task(version: ModelVersion, capabilities: Capabilities, number: int) -> Task:
+    """The build as a Task; a further attempt, or one that was asked for again, has another name."""
+    spec = version.spec
+    action = BuildImage(
+        source=storage_source(spec.storage),
+        repository=qualified(spec.image_repo, capabilities.default_registry),
+        tags=tag_candidates(spec.image_tag, version.metadata.uid),
+        base_image=spec.base_image,
+        push_secret=spec.push_secret,
+        builder=spec.builder,
+    )
+    again = version.status.last_handled_reconcile_at
+    return Task(
+        name=names.child_name(version.metadata.name, "build", version.metadata.uid, action, again, number),
+        owner=owners.owner_of_workloads(version),
+        action=action,
+        placement=Placement(node_name=node_of(spec.storage)),
+    )
+
+
+def building(version: ModelVersion, task: Task, seen: TaskStatus | None, number: int, now: datetime) -> Plan:
+    progress = seen.progress if seen else None
+    message = "packing the model and pushing its image" + (f", attempt {number} of {ATTEMPTS}" if number > 1 else "")
+    status = msgspec.structs.replace(
+        version.status,
+        image_build_phase=BUILDING,
+        attempts=number,
+        message=message,
+        progress=Progress(progress.bytes_done, progress.bytes_total) if progress else None,
+    )
+    plan = settled(version, status, conditions.reconciling("ImageBuilding", message), now)
+    return msgspec.structs.replace(plan, workloads=(task,))
+
+
+def succeeded(version: ModelVersion, seen: TaskStatus, now: datetime) -> Plan:
+    """The image exists: write down which it is. The task is let go once this stands in the status."""
+    result = seen.result
+    assert result is not None  # noqa: S101 - the caller has looked
+    status = msgspec.structs.replace(
+        version.status,
+        image=f"{version.spec.image_repo}:{result.tag}",
+        image_digest=result.digest,
+        resolved_image=result.resolved,
+        image_build_phase=SUCCEEDED,
+        finish_time=seen.finished_at or now,
+        size_bytes=result.size_bytes,
+        metrics=result.metrics,
+        progress=None,
+    )
+    message = built_message(status)
+    status = msgspec.structs.replace(status, message=message)
+    return settled(version, status, conditions.ready("ImageBuilt", message), now)
+
+
+def failed(version: ModelVersion, observed: Observed, task: Task, seen: TaskStatus, now: datetime) -> Plan:
+    """Try again later, or say that a person has to act."""
+    number = max(version.status.attempts, 1)
+    failure = seen.failure or Failure(reason="BuildFailed", message="the build ended without a result", retryable=True)
+    if not failure.retryable or number >= ATTEMPTS:
+        return given_up(version, failure, number, now)
+    due = (seen.finished_at or now) + timedelta(seconds=retry_delay(version.metadata.uid, number))
+    if due <= now:
+        following = msgspec.structs.replace(version.status, attempts=number + 1)
+        return attempt(msgspec.structs.replace(version, status=following), observed, now)
+    return waiting(version, task, failure, number, due - now, now)
+
+
+def waiting(version: ModelVersion, task: Task, failure: Failure, number: int, pause: timedelta, now: datetime) -> Plan:
+    """Between two attempts. The task that failed is kept, since when it ended is when the pause began."""
+    message = f"attempt {number} of {ATTEMPTS} failed and is tried again: {failure.message}"
+    status = msgspec.structs.replace(version.status, attempts=number, message=message, progress=None)
+    plan = settled(version, status, conditions.reconciling(failure.reason, message), now)
+    return msgspec.structs.replace(plan, keep=frozenset({task.name}), requeue_after=pause.total_seconds())
+
+
+def given_up(version: ModelVersion, failure: Failure, number: int, now: datetime) -> Plan:
+    tried = f" (tried {number} times)" if number > 1 else ""
+    message = f"{failure.message}{tried}; once that is mended, {AGAIN}"
+    status = msgspec.structs.replace(
+        version.status, image_build_phase=FAILED, attempts=number, message=message, finish_time=now, progress=None
+    )
+    return settled(version, status, conditions.stalled(failure.reason, message), now)
+
+
+AGAIN = f"make a new ModelVersion, or set the annotation {requests.REQUESTED_AT} to the time now"
+
+
+# What is said -------------------------------------------------------------------------------------------------------
+
+
+def settled(version: ModelVersion, status: ModelVersionStatus, wanted: tuple[Condition, ...], now: datetime) -> Plan:
+    """A plan that runs nothing, with this status and these conditions."""
+    generation = version.metadata.generation
+    return Plan(
+        status=msgspec.structs.replace(
+            status,
+            observed_generation=generation,
+            conditions=conditions.settle(wanted, version.status.conditions, generation, now),
+        )
+    )
+
+
+def built_message(status: ModelVersionStatus) -> str:
+    return f"{status.image} is {status.image_digest}"
+
+
+def once(version: ModelVersion, capabilities: Capabilities) -> tuple[Notice, ...]:
+    """What is said a single time: what of the spec means nothing on one machine."""
+    if not requests.first_sight(version) or not capabilities.single_node:
+        return ()
+    notices = []
+    node = node_of(version.spec.storage)
+    if node and node != capabilities.single_node:
+        text = f"node {node} is taken to be this machine ({capabilities.single_node}): there is no other"
+        notices.append(Notice("Normal", "NodeIsThisMachine", text))
+    if version.spec.push_secret:
+        text = "pushSecret is not used here: credentials come from docker's config.json of the user running `up`"
+        notices.append(Notice("Normal", "PushSecretNotUsed", text))
+    return tuple(notices)
