@@ -1,0 +1,69 @@
+"""`modelwright image`: build, inspect, pull, verify and prune model images, without a control plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modelwright.ports.errors import ModelwrightError
+
+if TYPE_CHECKING:
+    from modelwright.oci.client import RegistryRepository
+    from modelwright.oci.reference import Reference
+
+app = typer.Typer(help="Build, inspect, pull, verify and prune model images.", no_args_is_help=True)
+
+RefArgument = Annotated[str, typer.Argument(metavar="REF", help="HOST/REPOSITORY[:TAG][@DIGEST]")]
+PlainOption = Annotated[
+    bool, typer.Option("--plain-http", help="Speak http without TLS (this machine's registries need no such option).")
+]
+CAOption = Annotated[Path | None, typer.Option("--ca-file", help="CA certificate (PEM) of the registry.")]
+RegistryOption = Annotated[
+    str | None, typer.Option("--registry", envvar="MODELWRIGHT_REGISTRY", help="Registry of a REF that names none.")
+]
+TokenHostOption = Annotated[
+    list[str] | None, typer.Option("--token-host", help="Token service of another domain to trust with credentials.")
+]
+
+
+@app.command()
+def build(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder (or single file) with the model.")],
+    ref: RefArgument,
+    plain_http: PlainOption = False,
+    ca_file: CAOption = None,
+    registry: RegistryOption = None,
+    token_host: TokenHostOption = None,
+) -> None:
+    """Pack a model folder into an image and push it; the digest is printed last."""
+    with _failing_clearly(), _repository(ref, registry, plain_http, ca_file, token_host) as (reference, images):
+        from modelwright.oci import push
+
+        pushed = push.push_folder(folder, images, (reference.tag or "latest",))
+        typer.echo(pushed.digest)
+
+
+@contextmanager
+def _failing_clearly() -> Iterator[None]:
+    try:
+        yield
+    except ModelwrightError as error:
+        typer.echo(f"error: {error.message} ({error.reason})", err=True)
+        raise typer.Exit(1) from None
+
+
+@contextmanager
+def _repository(
+    ref: str, registry: str | None, plain_http: bool, ca_file: Path | None, token_hosts: list[str] | None
+) -> Iterator[tuple[Reference, RegistryRepository]]:
+    from modelwright.oci import client, reference
+    from modelwright.oci.session import Options
+
+    parsed = reference.parse(ref, default_host=registry)
+    options = Options(plain_http=plain_http or None, ca_file=ca_file, token_hosts=tuple(token_hosts or ()))
+    with client.connect(parsed, options) as images:
+        yield parsed, images
