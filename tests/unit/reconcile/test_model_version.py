@@ -1,0 +1,214 @@
+"""What a ModelVersion needs, from the folder to the digest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.reconcile.make import (
+    CLUSTER,
+    DIGEST,
+    HERE,
+    NOW,
+    built,
+    failure,
+    model,
+    only_workload,
+    reason,
+    result,
+    seconds,
+    state,
+    task,
+    version,
+)
+
+from modelwright.api.meta import OwnerReference
+from modelwright.api.model_version import ModelVersion, ModelVersionStatus
+from modelwright.api.storage import NFS, Storage
+from modelwright.ports.workloads import BuildImage, Capabilities, HostPath, Progress, TaskStatus
+from modelwright.reconcile.model_version import Observed, reconcile
+from modelwright.reconcile.plan import Plan
+from modelwright.reconcile.retries import ATTEMPTS
+
+
+def plan(subject: ModelVersion, *tasks: TaskStatus, here: Capabilities = HERE, owner: object = None) -> Plan:
+    observed = Observed(model=owner or model(), tasks=tasks, capabilities=here)  # type: ignore[arg-type]
+    return reconcile(subject, observed, NOW)
+
+
+def running_task(subject: ModelVersion) -> str:
+    return str(only_workload(plan(subject)).name)
+
+
+def test_a_new_version_is_built_and_says_so() -> None:
+    first = plan(version())
+    build = only_workload(first)
+    assert isinstance(build.action, BuildImage)
+    assert build.action.source == HostPath(path="/models/digits", node_name="laptop")
+    assert build.action.repository == "127.0.0.1:5000/modelhub/digits"
+    assert build.action.tags[:2] == ("v1c072", "v1c072e")
+    assert first.status.image_build_phase == "ImageBuilding"
+    assert state(first.status.conditions) == {"Ready": "False", "Reconciling": "True", "Stalled": "False"}
+
+
+def test_the_same_version_always_asks_for_the_same_task() -> None:
+    assert plan(version()).workloads == plan(version()).workloads
+
+
+def test_a_tag_that_was_asked_for_is_the_only_candidate() -> None:
+    assert only_workload(plan(version(image_tag="stable"))).action.tags == ("stable",)
+
+
+@pytest.mark.parametrize(
+    ("repository", "expected"),
+    [
+        ("modelhub/resnet", "127.0.0.1:5000/modelhub/resnet"),
+        ("resnet", "127.0.0.1:5000/resnet"),
+        ("localhost/resnet", "localhost/resnet"),
+        ("registry.test/a/b", "registry.test/a/b"),
+        ("registry:5000/b", "registry:5000/b"),
+    ],
+)
+def test_a_repository_without_a_host_goes_to_the_default_registry(repository: str, expected: str) -> None:
+    assert only_workload(plan(version(image_repo=repository))).action.repository == expected
+
+
+def test_progress_stands_in_the_status() -> None:
+    name = running_task(version())
+    status = plan(version(), task(name, "Running", progress=Progress(5, 10))).status
+    assert (status.progress.bytes_done, status.progress.bytes_total) == (5, 10)
+
+
+def test_a_build_that_succeeded_becomes_an_image_with_a_digest() -> None:
+    done = task(running_task(version()), "Succeeded", result=result(metrics={"accuracy": 0.9}), finished_at=NOW)
+    after = plan(version(), done)
+    assert after.workloads == ()
+    assert after.status.image == "modelhub/digits:v1c072"
+    assert after.status.image_digest == DIGEST
+    assert after.status.resolved_image.endswith(f"@{DIGEST}")
+    assert after.status.metrics == {"accuracy": 0.9}
+    assert after.status.finish_time == NOW
+    assert reason(after.status.conditions) == "ImageBuilt"
+
+
+def test_a_version_that_is_built_is_never_built_again() -> None:
+    subject = built()
+    assert plan(subject).workloads == ()
+    asked = msgspec.structs.replace(
+        subject.metadata, annotations={"modelwright.dev/reconcile-requested-at": "2026-01-01T00:00:00Z"}
+    )
+    after = plan(msgspec.structs.replace(subject, metadata=asked))
+    assert after.workloads == ()
+    assert after.status.image_digest == DIGEST
+
+
+def test_a_failure_that_time_may_mend_is_tried_again_after_a_pause() -> None:
+    name = running_task(version())
+    failed = task(name, "Failed", failure=failure(), finished_at=NOW)
+    waiting = plan(version(), failed)
+    assert waiting.workloads == ()
+    assert waiting.keep == {name}
+    assert waiting.requeue_after is not None
+    assert waiting.requeue_after > 0
+    assert reason(waiting.status.conditions) == "RegistryUnavailable"
+    assert "tried again" in waiting.status.message
+
+
+def test_once_the_pause_is_over_the_next_attempt_has_another_name() -> None:
+    name = running_task(version())
+    failed = task(name, "Failed", failure=failure(), finished_at=NOW - seconds(60))
+    again = plan(version(), failed)
+    assert only_workload(again).name != name
+    assert again.status.attempts == 2
+
+
+def test_after_five_attempts_a_person_has_to_act() -> None:
+    subject = version(status=ModelVersionStatus(attempts=ATTEMPTS, image_build_phase="ImageBuilding"))
+    failed = task(running_task(subject), "Failed", failure=failure(), finished_at=NOW)
+    status = plan(subject, failed).status
+    assert status.image_build_phase == "ImageBuildFailed"
+    assert state(status.conditions)["Stalled"] == "True"
+    assert "modelwright.dev/reconcile-requested-at" in status.message
+
+
+def test_a_failure_that_time_does_not_mend_stalls_at_once() -> None:
+    failed = task(running_task(version()), "Failed", failure=failure("StoragePathNotFound", retryable=False))
+    status = plan(version(), failed).status
+    assert status.image_build_phase == "ImageBuildFailed"
+    assert reason(status.conditions, "Stalled") == "StoragePathNotFound"
+
+
+def failed_version(**annotations: str) -> ModelVersion:
+    failed = task(running_task(version()), "Failed", failure=failure("Broken", retryable=False))
+    meta = msgspec.structs.replace(version().metadata, annotations=annotations)
+    return msgspec.structs.replace(version(), status=plan(version(), failed).status, metadata=meta)
+
+
+def test_a_version_that_failed_stays_so_until_it_is_asked_for_again() -> None:
+    assert plan(failed_version()).workloads == ()
+    key = "modelwright.dev/reconcile-requested-at"
+    again = plan(failed_version(**{key: "now"}))
+    assert only_workload(again).name != running_task(version())
+    assert again.status.attempts == 1
+    assert again.status.last_handled_reconcile_at == "now"
+
+
+def test_a_task_that_a_restart_has_forgotten_is_asked_for_again_under_its_name() -> None:
+    first = plan(version())
+    resumed = msgspec.structs.replace(version(), status=first.status)
+    assert plan(resumed).workloads == first.workloads
+
+
+def test_a_model_is_made_for_a_version_that_names_one_that_does_not_exist() -> None:
+    first = reconcile(version(), Observed(model=None, tasks=(), capabilities=HERE), NOW)
+    (made,) = first.create
+    assert (made.metadata.name, made.metadata.namespace) == ("digits", "default")
+    assert first.owner is None
+
+
+def test_a_version_is_owned_by_its_model() -> None:
+    assert plan(version()).owner == OwnerReference(
+        api_version="model.kubedl.io/v1alpha1",
+        kind="Model",
+        name="digits",
+        uid="model-uid",
+        controller=True,
+        block_owner_deletion=True,
+    )
+
+
+def test_a_version_that_goes_away_with_its_former_model_makes_no_new_one() -> None:
+    former = OwnerReference(api_version="model.kubedl.io/v1alpha1", kind="Model", name="digits", uid="former")
+    subject = version(metadata={"owner_references": (former,)})
+    assert reconcile(subject, Observed(model=None, tasks=(), capabilities=HERE), NOW).create == ()
+
+
+def test_a_version_that_is_being_deleted_runs_nothing() -> None:
+    assert plan(version(metadata={"deletion_timestamp": NOW})) == Plan()
+
+
+def test_a_suspended_version_is_left_as_it_is() -> None:
+    subject = version(metadata={"annotations": {"modelwright.dev/suspend": "true"}})
+    assert plan(subject).untouched
+
+
+@pytest.mark.parametrize(
+    ("changes", "here", "expected"),
+    [
+        ({"storage": Storage(nfs=NFS(server="nas", path="/m"))}, HERE, "StorageNotSupported"),
+        ({"builder": "kaniko"}, HERE, "NeedsContainers"),
+        ({}, CLUSTER, "NoRegistry"),
+    ],
+)
+def test_what_cannot_be_built_here_is_said(changes: dict[str, Any], here: Capabilities, expected: str) -> None:
+    after = plan(version(**changes), here=here)
+    assert after.workloads == ()
+    assert reason(after.status.conditions, "Stalled") == expected
+
+
+def test_a_foreign_node_name_is_spoken_of_once() -> None:
+    new = version(status=ModelVersionStatus())
+    elsewhere = msgspec.structs.replace(HERE, single_node="other")
+    assert [notice.reason for notice in plan(new, here=elsewhere).notices] == ["NodeIsThisMachine"]
+    assert plan(version(), here=elsewhere).notices == ()
