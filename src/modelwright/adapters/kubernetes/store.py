@@ -1,0 +1,145 @@
+"""The Store port on a Kubernetes API server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any, Literal, TypeVar, cast
+
+import msgspec
+
+from modelwright.adapters.kubernetes import codec
+from modelwright.adapters.kubernetes.client import EVERYTHING, KubernetesClient
+from modelwright.adapters.kubernetes.events import EventRecorder
+from modelwright.adapters.kubernetes.resource import Resource, of_kind
+from modelwright.adapters.kubernetes.watch import Line, watch_once
+from modelwright.api.kinds import kind_of
+from modelwright.ports.errors import Invalid, Unavailable
+from modelwright.ports.store import Change, Event, Listing
+
+R = TypeVar("R")
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 280
+PAUSE_SECONDS = 0.5
+CHANGES = ("ADDED", "MODIFIED", "DELETED")
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+
+
+_IDENTITY = msgspec.json.Decoder(_Identity)
+
+
+class KubernetesStore:
+    """Resources as custom objects. `component` is the source that Events name."""
+
+    def __init__(
+        self, client: KubernetesClient, *, component: str = "modelwright", watch_seconds: int = WATCH_SECONDS
+    ) -> None:
+        self._client = client
+        self._events = EventRecorder(client, component)
+        self._watch_seconds = watch_seconds
+
+    async def get(self, type_: type[R], namespace: str, name: str) -> R:
+        """The resource as it is now. Raises NotFound."""
+        return codec.read(type_, await self._client.get_bytes(_resource(type_), namespace, name))
+
+    async def list(self, type_: type[R]) -> Listing[R]:
+        """All resources of a kind, in the server's order (by namespace and name)."""
+        items, version = await self._client.list_bytes(_resource(type_))
+        read = (self._read(type_, item) for item in items)
+        return Listing(tuple(resource for resource in read if resource is not None), version)
+
+    async def watch(self, type_: type[R], version: str) -> AsyncIterator[Change[R]]:
+        """Every change after `version`; goes on where the server ends a watch in good order."""
+        resource, loop = _resource(type_), asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            # Spread, so that many watches do not all begin anew in the same second.
+            seconds = max(1, round(self._watch_seconds * random.uniform(0.9, 1.1)))  # noqa: S311 - no secret
+            watching = watch_once(self._client, resource, version, EVERYTHING, seconds=seconds)
+            async with aclosing(watching) as lines:
+                async for line in lines:
+                    version = _identity(line).resource_version or version
+                    change = self._change(type_, line, version)
+                    if change is not None:
+                        yield change
+            await asyncio.sleep(max(0.0, PAUSE_SECONDS - (loop.time() - began)))
+
+    async def create(self, resource: R) -> R:
+        """Raises AlreadyExists, Invalid, NotFound (its namespace)."""
+        metadata = cast("Any", resource).metadata
+        body = codec.to_create(resource)
+        created = await self._client.create_bytes(_resource(type(resource)), metadata.namespace, body)
+        return codec.read(type(resource), created)
+
+    async def update_metadata(self, resource: R) -> R:
+        """Write labels, annotations, owner references and finalizers. Raises Conflict, NotFound, Invalid."""
+        metadata = cast("Any", resource).metadata
+        patch = codec.to_metadata_patch(resource)
+        of = _resource(type(resource))
+        return codec.read(type(resource), await self._client.json_patch(of, metadata.namespace, metadata.name, patch))
+
+    async def update_status(self, resource: R) -> R:
+        """Write the status alone, as a whole. Raises Conflict, NotFound, Invalid."""
+        metadata = cast("Any", resource).metadata
+        body = codec.to_status(resource)
+        of = _resource(type(resource))
+        answer = await self._client.replace(of, metadata.namespace, metadata.name, body, subresource="status")
+        return codec.read(type(resource), answer)
+
+    async def delete(self, resource: Any) -> None:
+        """Delete this very resource (uid and, where set, resource version must match). Raises Conflict, NotFound."""
+        metadata = resource.metadata
+        await self._client.delete(
+            _resource(type(resource)),
+            metadata.namespace,
+            metadata.name,
+            uid=metadata.uid,
+            version=metadata.resource_version,
+        )
+
+    async def record(self, event: Event) -> None:
+        """Write a core/v1 Event; one with the same object, reason and message is counted up."""
+        await self._events.record(event)
+
+    def _change(self, type_: type[R], line: Line, version: str) -> Change[R] | None:
+        if line.type == "BOOKMARK":
+            return Change("BOOKMARK", None, version)
+        if line.type not in CHANGES:
+            raise Unavailable(f"watch: the server sent a change of type {line.type!r}", reason="BadAnswer")
+        resource = self._read(type_, line.object)
+        if resource is None:
+            return None
+        return Change(cast("Literal['ADDED', 'MODIFIED', 'DELETED']", line.type), resource, version)
+
+    def _read(self, type_: type[R], data: msgspec.Raw) -> R | None:
+        """One object that cannot be read must not keep all others from being seen."""
+        try:
+            return codec.read(type_, data)
+        except Invalid as fault:
+            metadata = _IDENTITY.decode(data).metadata
+            log.error("passed over %s/%s: %s", metadata.namespace, metadata.name, fault.message)
+            return None
+
+
+def _resource(type_: type[Any]) -> Resource:
+    return of_kind(kind_of(type_))
+
+
+def _identity(line: Line) -> _Metadata:
+    try:
+        return _IDENTITY.decode(line.object).metadata
+    except msgspec.DecodeError as fault:
+        raise Unavailable(f"watch: the server sent an object without metadata: {fault}", reason="BadAnswer") from None
