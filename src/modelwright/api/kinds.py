@@ -10,9 +10,10 @@ import msgspec
 
 from modelwright.api.inference_model import InferenceModel
 from modelwright.api.joint_inference_service import JointInferenceService
-from modelwright.api.kind import Column, Kind, Scale
+from modelwright.api.kind import Column, Kind, Misspelling, Scale
 from modelwright.api.model import Model
 from modelwright.api.model_version import ModelVersion
+from modelwright.api.rules import inference_model, joint_inference_service, model_version, training_model
 from modelwright.api.training_model import TrainingModel
 
 R = TypeVar("R")
@@ -50,6 +51,8 @@ MODEL_VERSION = Kind(
     singular="modelversion",
     short_names=("mv",),
     type=ModelVersion,
+    rules=model_version.RULES,
+    immutable=True,
     columns=(
         Column("Model", ".spec.modelName", description="The Model that this is a version of."),
         Column("Image", ".status.image", description="The image."),
@@ -70,6 +73,8 @@ INFERENCE_MODEL = Kind(
     singular="inferencemodel",
     short_names=("infm",),
     type=InferenceModel,
+    rules=inference_model.RULES,
+    misspellings=(Misspelling("spec", "fraemworkType", "frameworkType"),),
     columns=(
         Column("Model", ".spec.modelName", description="The name under which it answers."),
         Column("Layer", ".spec.deployToLayer", description="Where it runs."),
@@ -93,6 +98,9 @@ TRAINING_MODEL = Kind(
     singular="trainingmodel",
     short_names=("tm",),
     type=TrainingModel,
+    rules=training_model.RULES,
+    misspellings=(Misspelling("spec", "fraemworkType", "frameworkType"),),
+    immutable=True,
     columns=(
         Column("Model", ".spec.modelName", description="The Model that the result becomes a version of."),
         Column("Layer", ".spec.deployToLayer", description="Where the workers run."),
@@ -114,6 +122,11 @@ JOINT_INFERENCE_SERVICE = Kind(
     singular="jointinferenceservice",
     short_names=("jis",),
     type=JointInferenceService,
+    rules=joint_inference_service.RULES,
+    misspellings=(
+        Misspelling("spec.edgeModel.spec", "fraemworkType", "frameworkType"),
+        Misspelling("spec.cloudModel.spec", "fraemworkType", "frameworkType"),
+    ),
     columns=(
         Column("Edge", ".status.edgeModel.name", description="The model on the edge."),
         Column("Cloud", ".status.cloudModel.name", description="The model in the cloud."),

@@ -63,9 +63,5 @@ Conditions = Annotated[
 ObservedGeneration = Annotated[int, Meta(description="The generation of the spec that this status is about.")]
 
 LastHandled = Annotated[
-    str,
-    Meta(max_length=256, description="The value of annotation modelwright.dev/reconcile-requested-at handled last."),
-]
-LastHandled = Annotated[
     str, Meta(max_length=256, description="The `modelwright.dev/reconcile-requested-at` that was handled last.")
 ]
