@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from modelwright.api.faults import (
     type_name,
     wrong_type,
 )
+from modelwright.api.patterns import regex
 from modelwright.api.schema import Schema
 
 Check = Callable[[Any, Place, list[Fault]], None]
@@ -146,11 +146,10 @@ def _one_of(words: list[str]) -> Check:
 
 
 def _matching(pattern: str) -> Check:
-    # In RE2 a closing $ is the end of the text; in Python it also allows a line feed after it.
-    regex = re.compile(re.sub(r"\$$", r"\\Z", pattern))
+    compiled = regex(pattern)
 
     def check(value: Any, place: Place, faults: list[Fault]) -> None:
-        if isinstance(value, str) and not regex.search(value):
+        if isinstance(value, str) and not compiled.search(value):
             field = spelled(place)
             faults.append(invalid(field, value, f"{field} in body should match '{pattern}'"))
 

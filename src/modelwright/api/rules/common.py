@@ -62,7 +62,7 @@ def sha256sum(at: str) -> Rule:
 
 def download(at: str) -> tuple[Rule, Rule]:
     """A URL that we download: of a scheme that we speak, and without a password that everybody can read."""
-    schemes = "^(https?://[^/?#[:space:]]+|file:///)[^[:space:]]*$"
+    schemes = r"^(https?://[^\\x00-\\x20\\x7f/?#]+|file:///)[^\\x00-\\x20\\x7f]*$"
     return (
         pattern(at, schemes, "must be a http://, https:// or file:/// URL without spaces", optional=False),
         Rule(
