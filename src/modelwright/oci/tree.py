@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
+from modelwright.oci.disk import disk_errors
 from modelwright.oci.names import collision_key, shown
-from modelwright.ports.errors import Rejected, Unavailable
+from modelwright.ports.errors import Rejected
 
 _CHUNK = 1 << 20
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -85,7 +84,7 @@ class SafeTree:
 
     def folder(self, parts: tuple[str, ...]) -> None:
         """Make a folder and those above it; one that is there already is left as it is."""
-        with _disk_errors():
+        with disk_errors():
             self._enter(parts)
 
     def file(self, parts: tuple[str, ...], size: int, read: Callable[[int], bytes]) -> None:
@@ -93,7 +92,7 @@ class SafeTree:
         if not parts:
             raise Rejected("an entry would replace the folder itself by a file", reason="ArchiveEscapes")
         self._count_bytes(parts, size)
-        with _disk_errors():
+        with disk_errors():
             parent = self._enter(parts[:-1])
             self._register(parts, folder=False)
             descriptor = self._create(parts, parent)
@@ -202,13 +201,3 @@ def _copy(write: Callable[[memoryview], int | None], size: int, read: Callable[[
 
 def _duplicate(parts: tuple[str, ...]) -> Rejected:
     return Rejected(f"{shown('/'.join(parts))} stands in the archive twice", reason="ArchiveHasDuplicates")
-
-
-@contextmanager
-def _disk_errors() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL:
-            raise Unavailable("the disk is full: make room and try again", reason="DiskFull") from error
-        raise

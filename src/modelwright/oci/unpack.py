@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from modelwright.oci.disk import sync_path
 from modelwright.oci.names import WHITEOUT, decode_name, entry_parts, shown
 from modelwright.oci.tarstream import TarEntry, TarReader
 from modelwright.oci.tree import Limits, SafeTree, Unpacked
@@ -118,15 +119,15 @@ def unpacked_into(final: Path, *, durable: bool = True) -> Iterator[Path]:
         shutil.rmtree(staging, ignore_errors=True)
         raise
     if durable:
-        _sync(final.parent)
+        sync_path(final.parent)
 
 
 def sync_folder(folder: Path) -> None:
     """Flush all files and folders below `folder` to the disk."""
     for place, _, files in os.walk(folder):
         for name in files:
-            _sync(Path(place, name))
-        _sync(Path(place))
+            sync_path(Path(place, name))
+        sync_path(Path(place))
 
 
 def _publish(staging: Path, final: Path) -> None:
@@ -136,11 +137,3 @@ def _publish(staging: Path, final: Path) -> None:
         if os.path.lexists(final):
             raise AlreadyExists(f"{final} exists already", reason="DestinationExists") from error
         raise
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
