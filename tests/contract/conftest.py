@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from tests.contract.kube_apiserver import PROGRAMS, KubeApiserver, running_kube_apiserver
+from tests.contract.subjects import Subject, kubernetes_subject
 
 INSTALL = Path(__file__).parents[1] / "tools" / "install.py"
 
@@ -34,3 +35,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "kube_apiserver" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.apiserver)
+
+
+@pytest.fixture(params=[pytest.param("kubernetes", marks=pytest.mark.apiserver)])
+async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
+    """Each store that the suite is about, one after the other."""
+    async with kubernetes_subject(request.getfixturevalue("kube_apiserver")) as subject:
+        yield subject

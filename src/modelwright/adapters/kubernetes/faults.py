@@ -81,7 +81,8 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, what: str) -> 
 def from_status(status: Status, what: str, *, after: float | None = None) -> ModelwrightError:
     """The error for a Status object."""
     code = status.code
-    message = f"{what}: {status.message}" if status.message else f"{what}: refused with HTTP {code}"
+    # A Status says by itself what it is about; anything else comes from a proxy in between, or is no Kubernetes.
+    message = status.message if status.reason and status.message else f"{what}: HTTP {code} {status.message}".rstrip()
     reason = status.reason or DEFAULT_REASONS.get(code, "")
     if code == GONE:
         return Expired(message, reason="Expired")
@@ -97,7 +98,6 @@ def from_status(status: Status, what: str, *, after: float | None = None) -> Mod
 
 
 def _read(status: int, body: bytes) -> Status:
-    """A body that is no Status comes from a proxy in between, or from something that is no Kubernetes."""
     try:
         read = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
