@@ -1,0 +1,1 @@
+"""The server that speaks the Kubernetes API for our kinds, Events and namespaces, on loopback."""
