@@ -8,6 +8,7 @@ one shared socket needs both later. This file is the only one that knows uvicorn
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import time
 from collections.abc import Callable
@@ -21,6 +22,9 @@ from uvicorn.server import ServerState
 KEEP_ALIVE_SECONDS = 75
 _STALLED_SECONDS = 75.0
 _BACKLOG = 2048
+_ACCEPTED_AT_ONCE = 4
+
+log = logging.getLogger("modelwright.server")
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -51,6 +55,12 @@ class Connection(HttpToolsProtocol):
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete and not cycle.more_body
 
+    def close_after_answer(self) -> None:
+        """Tells the client to close with the answer that it waits for, if it waits for one."""
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_started:
+            cycle.keep_alive = False
+
     def end(self) -> None:
         """Closes it, at once if a client does not read the rest of its answer."""
         if self.transport.is_closing():
@@ -59,8 +69,59 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
 
+class Acceptor:
+    """Accepts connections on a listening socket that may belong to several processes.
+
+    `loop.create_server` would take all waiting connections at once, which leaves none for the other replicas, and
+    would lose those that it has accepted but not yet set up when it is closed (Python 3.11).
+    """
+
+    def __init__(self, listener: socket.socket, connect: Callable[[], asyncio.Protocol]) -> None:
+        self._listener = listener
+        self._connect = connect
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self.connecting: set[asyncio.Task[Any]] = set()
+        listener.settimeout(0)
+        listener.listen(_BACKLOG)
+        self._resume()
+
+    def close(self) -> None:
+        """Closes this process's copy of the socket; others that share it go on."""
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            try:
+                connection, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no descriptors or no memory left: the connections wait in the queue
+                log.error("cannot accept connections: %s", error)
+                self._loop.remove_reader(self._listener)
+                self._pause = self._loop.call_later(1, self._resume)
+                return
+            connection.settimeout(0)
+            task = self._loop.create_task(self._set_up(connection))
+            self.connecting.add(task)
+            task.add_done_callback(self.connecting.discard)
+
+    async def _set_up(self, connection: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._connect, connection)
+        except OSError:
+            connection.close()  # the client has gone already
+
+
 class HttpServer:
-    """An ASGI application on listening sockets that may belong to several processes."""
+    """An ASGI application on a listening socket."""
 
     def __init__(self, app: Any) -> None:
         self._config = uvicorn.Config(
@@ -77,40 +138,43 @@ class HttpServer:
         self._config.load()
         self._state = ServerState()
         self._closing = False
-        self._listener: asyncio.AbstractServer | None = None
+        self._acceptor: Acceptor | None = None
         self._ticker: asyncio.Task[None] | None = None
 
-    async def accept(self, listener: socket.socket) -> None:
+    def accept(self, listener: socket.socket) -> None:
         """Starts to accept; the server owns the socket object from now on."""
         loop = asyncio.get_running_loop()
         self._refresh_headers()
         self._ticker = loop.create_task(self._tick())
-        self._listener = await loop.create_server(
-            lambda: Connection(self._config, self._state, {}, loop), sock=listener, backlog=_BACKLOG
-        )
+        self._acceptor = Acceptor(listener, lambda: Connection(self._config, self._state, {}, loop))
 
     def announce_close(self) -> None:
-        """From now on each response says `Connection: close`."""
+        """From now on each response says `Connection: close`, also those to requests that have begun."""
         self._closing = True
         self._refresh_headers()
+        for connection in self._connections():
+            connection.close_after_answer()
 
     def stop_accepting(self) -> None:
-        """Closes this process's copy of the listening socket; others that share it go on."""
-        if self._listener is not None:
-            self._listener.close()
+        """Closes this process's copy of the listening socket."""
+        if self._acceptor is not None:
+            self._acceptor.close()
 
     async def drain(self, idle_seconds: float) -> None:
         """Returns when all connections have ended; one is closed after `idle_seconds` without a request on it."""
         loop = asyncio.get_running_loop()
-        while self._state.connections or self._state.tasks:
+        while self._state.connections or self._state.tasks or (self._acceptor and self._acceptor.connecting):
             self._close_idle(loop.time() - idle_seconds)
             await asyncio.sleep(0.02)
         if self._ticker is not None:
             self._ticker.cancel()
 
+    def _connections(self) -> list[Connection]:
+        return [connection for connection in self._state.connections if isinstance(connection, Connection)]
+
     def _close_idle(self, before: float) -> None:
-        for connection in list(self._state.connections):
-            if isinstance(connection, Connection) and not connection.computing and connection.last_used <= before:
+        for connection in self._connections():
+            if not connection.computing and connection.last_used <= before:
                 connection.end()
 
     def _refresh_headers(self) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from modelwright.serve.config import VersionConfig
+from modelwright.serve.config import ServerConfig, VersionConfig
 from modelwright.serve.errors import RequestError
 from modelwright.serve.frameworks.base import LoadOptions, Model
 from modelwright.serve.frameworks.find import find_framework
@@ -46,6 +46,11 @@ class Recipe(msgspec.Struct, frozen=True):
     path: str
     framework: str
     threads: int
+
+    @classmethod
+    def of(cls, version: VersionConfig, config: ServerConfig) -> Recipe:
+        """The recipe of a version in a configuration."""
+        return cls(version.path, config.framework_type, config.threads)
 
 
 class LoadedModel:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from modelwright.ports.errors import ModelwrightError, Unavailable
 from modelwright.serve.config import ServerConfig, read
+from modelwright.serve.handover import serve_handover
 from modelwright.serve.options import ServerOptions, config_by_hand
 from modelwright.serve.state import Phase, ServerState, StateFile
 
@@ -21,6 +22,7 @@ __all__ = ["ServerOptions", "run"]
 log = logging.getLogger("modelwright.server")
 
 POLL_SECONDS = 0.25
+HANDOVER = "MODELWRIGHT_HANDOVER"
 # A process that shares its socket leaves new connections to the others soon; one that has it for itself
 # goes on accepting for a while, because balancers and proxies learn late that it is not ready any more.
 _SHARED_ACCEPT_SECONDS = 0.2
@@ -67,19 +69,22 @@ class ServerProcess:
         """The life of the process; returns its exit code."""
         self._handle_signals()
         try:
-            listener = _listener(self._options)
             self._publish()
+            listener = _listener(self._options)
         except (OSError, ModelwrightError) as error:
-            log.error("cannot start: %s", error)
-            return 1
+            return self._cannot_start(error)
         with listener:
-            if not await self._until_stopped(self._load_first()):
-                return 0
-            if self._registry.serving.default is None:
-                return self._failed()
-            return await self._serve(listener)
+            offer = asyncio.create_task(_offer(listener))
+            try:
+                if not await self._until_stopped(self._load_first()):
+                    return 0
+                if self._registry.serving.default is None:
+                    return self._failed()
+                return await self._serve(listener, offer)
+            finally:
+                offer.cancel()
 
-    async def _serve(self, listener: socket.socket) -> int:
+    async def _serve(self, listener: socket.socket, offer: asyncio.Task[None]) -> int:
         from modelwright.serve.app import App
         from modelwright.serve.http import HttpServer
         from modelwright.serve.loaded import InferencePool
@@ -87,7 +92,7 @@ class ServerProcess:
         config = self._registry.config
         app = App(self._registry, InferencePool(config.max_queue if config else 0))
         server = HttpServer(app)
-        await server.accept(listener)
+        server.accept(listener)
         self._enter("ready")
         host, port = listener.getsockname()[:2]
         print(f"ready http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
@@ -96,6 +101,7 @@ class ServerProcess:
         self._enter("draining")
         server.announce_close()
         await asyncio.sleep(self._accept_seconds())
+        offer.cancel()
         server.stop_accepting()
         await server.drain(self._options.drain_seconds)
         return 0
@@ -171,6 +177,12 @@ class ServerProcess:
             return 0.0
         return min(_OWN_ACCEPT_SECONDS, self._options.drain_seconds / 2)
 
+    def _cannot_start(self, error: OSError | ModelwrightError) -> int:
+        log.error("cannot start: %s", error)
+        self._fault = error if isinstance(error, ModelwrightError) else Unavailable(str(error), reason="CannotStart")
+        self._enter("failed")
+        return 1
+
     def _failed(self) -> int:
         self._enter("failed")
         log.error("no version could be loaded; the process ends")
@@ -198,6 +210,17 @@ class ServerProcess:
             if self._phase == "loading":
                 raise
             log.error("the state file cannot be written: %s", error)
+
+
+async def _offer(listener: socket.socket) -> None:
+    """Offers the shared socket to a supervisor that was started anew, where the supervisor says so."""
+    path = os.environ.get(HANDOVER)
+    if not path:
+        return
+    try:
+        await serve_handover(Path(path), listener)
+    except OSError as error:
+        log.error("the listening socket cannot be offered at %s: %s", path, error)
 
 
 def _listener(options: ServerOptions) -> socket.socket:

@@ -26,7 +26,9 @@ class Serving:
         default: LoadedModel | None = None,
         labels: dict[str, str] | None = None,
     ) -> None:
-        self.versions = {loaded.config.version: loaded for loaded in versions}
+        self.versions = {
+            loaded.config.version: loaded for loaded in sorted(versions, key=lambda loaded: loaded.config.number)
+        }
         self.numbers = {str(loaded.config.number): loaded for loaded in self.versions.values()}
         self.default = default
         self.labels = {
@@ -69,10 +71,12 @@ class Registry:
         """
         self.config = config
         ready = dict(self.serving.versions)
-        for version in sorted(config.versions, key=lambda item: item.version != config.default_version):
-            self._set(version, "loading" if version.version not in ready else "ready")
+        default_first = sorted(config.versions, key=lambda item: (item.version != config.default_version, -item.number))
+        for version in default_first:
+            held = ready.get(version.version)
+            self._set(version, "ready" if held and held.recipe == Recipe.of(version, config) else "loading")
         self._on_change()
-        for version in sorted(config.versions, key=lambda item: item.version != config.default_version):
+        for version in default_first:
             loaded = await self._bring(version, config, ready.get(version.version))
             if loaded is not None:
                 ready[version.version] = loaded
@@ -88,7 +92,7 @@ class Registry:
         self, version: VersionConfig, config: ServerConfig, held: LoadedModel | None
     ) -> LoadedModel | None:
         """The version as it is listed, loaded if it is not; None if that failed."""
-        recipe = Recipe(version.path, config.framework_type, config.threads)
+        recipe = Recipe.of(version, config)
         if held is not None and held.recipe == recipe:
             self._set(version, "ready")
             return held if held.config == version else held.renamed(version)

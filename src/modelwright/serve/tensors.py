@@ -123,7 +123,7 @@ def parse(value: Any, datatype: Datatype, depth: int, where: str) -> Any:
         if isinstance(value, msgspec.Raw):
             return _decoder(datatype.element, depth).decode(value)
         return msgspec.convert(value, _nested(datatype.element, depth))
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RequestError(f"{where} is not {datatype.name} data nested {depth} deep: {error}") from error
 
 

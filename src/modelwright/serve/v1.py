@@ -51,14 +51,14 @@ def decode_request(body: bytes) -> PredictRequest:
     try:
         raw = _decoder.decode(body)
         request = PredictRequest(raw.instances, raw.inputs, raw.signature_name or DEFAULT_SIGNATURE)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         request = _decode_tokens(body, error)
     if (request.instances is msgspec.UNSET) == (request.inputs is msgspec.UNSET):
         raise RequestError("give the request's tensors either as 'instances' (rows) or as 'inputs' (columns)")
     return request
 
 
-def _decode_tokens(body: bytes, error: msgspec.DecodeError) -> PredictRequest:
+def _decode_tokens(body: bytes, error: Exception) -> PredictRequest:
     """TensorFlow Serving also takes the tokens NaN and Infinity, which strict JSON does not have."""
     refused = RequestError(f"the body is not a predict request: {error}")
     if b"NaN" not in body and b"Infinity" not in body:
@@ -147,7 +147,7 @@ def _named_rows(value: Any) -> list[dict[str, Any]] | None:
         if isinstance(value, msgspec.Raw):
             return msgspec.json.decode(value, type=list[dict[str, kind]]) or None
         return msgspec.convert(value, list[dict[str, kind]]) or None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

@@ -66,7 +66,7 @@ def decode_request(body: bytes) -> InferRequest:
     """Raises RequestError for what is not an inference request."""
     try:
         return _request.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RequestError(f"the body is not an inference request: {error}") from error
 
 

@@ -66,7 +66,7 @@ def _session_options(onnxruntime: Any, options: LoadOptions) -> Any:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = max(1, options.threads)
     settings.inter_op_num_threads = 1
-    settings.log_severity_level = 3
+    settings.log_severity_level = 4  # errors are raised; a bad request must not fill the log
     # Threads that spin between requests would take the cores from the others on the machine.
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return settings
