@@ -42,18 +42,6 @@ class KubeApiserver:
     client_key: Path
     kubeconfig: Path
     kubectl: Path
-    etcd_url: str
-
-    def compact(self) -> None:
-        """Forget all history in etcd but the newest revision."""
-        revision = self._etcd("kv/range", {"key": _base64("compact"), "count_only": True})["header"]["revision"]
-        self._etcd("kv/compaction", {"revision": revision, "physical": True})
-
-    def _etcd(self, path: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
-        request = urllib.request.Request(f"{self.etcd_url}/v3/{path}", json.dumps(body).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            result: dict[str, dict[str, str]] = json.load(answer)
-            return result
 
 
 class StartError(Exception):
@@ -106,7 +94,6 @@ def _start(programs: Path, home: Path, stack: ExitStack) -> KubeApiserver:
         client_key=client_key,
         kubeconfig=write_kubeconfig(home / "kubeconfig", url, authority.ca_file, token),
         kubectl=programs / "kubectl",
-        etcd_url=etcd_url,
     )
 
 
@@ -223,7 +210,3 @@ def _free_port() -> int:
 
 def _tail(log: Path, lines: int = 40) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
-
-
-def _base64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

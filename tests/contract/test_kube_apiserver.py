@@ -34,8 +34,3 @@ def test_a_user_without_rights_is_refused(kube_apiserver: KubeApiserver) -> None
         urllib.request.urlopen(request, context=tls, timeout=60)
     with refused.value as answer:
         assert json.load(answer)["reason"] == "Forbidden"
-
-
-@pytest.mark.apiserver
-def test_its_history_can_be_forgotten(kube_apiserver: KubeApiserver) -> None:
-    kube_apiserver.compact()

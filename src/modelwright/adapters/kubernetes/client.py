@@ -5,7 +5,7 @@ Reference: https://kubernetes.io/docs/reference/using-api/api-concepts/
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, cast
 from urllib.parse import urlencode
@@ -98,7 +98,9 @@ class KubernetesClient:
         """One object as it came over the wire. Raises NotFound."""
         return await self._send("GET", resource.path(namespace, name))
 
-    async def pages(self, resource: Resource, where: Selection = EVERYTHING, limit: int = PAGE) -> AsyncIterator[Page]:
+    async def pages(
+        self, resource: Resource, where: Selection = EVERYTHING, limit: int = PAGE
+    ) -> AsyncGenerator[Page, None]:
         """All objects, page by page, at one version. Raises Expired when that is compacted away halfway."""
         token = ""
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Literal, TypeVar, cast
 
@@ -61,7 +61,7 @@ class KubernetesStore:
         read = (self._read(type_, item) for item in items)
         return Listing(tuple(resource for resource in read if resource is not None), version)
 
-    async def watch(self, type_: type[R], version: str) -> AsyncIterator[Change[R]]:
+    async def watch(self, type_: type[R], version: str) -> AsyncGenerator[Change[R], None]:
         """Every change after `version`; goes on where the server ends a watch in good order."""
         resource, loop = _resource(type_), asyncio.get_running_loop()
         while True:

@@ -44,10 +44,12 @@ async def watch_once(
     where: Selection,
     *,
     seconds: int,
+    grace: float = GRACE_SECONDS,
     headers: dict[str, str] | None = None,
 ) -> AsyncGenerator[Line, None]:
     """Changes after `version`, until the server ends the watch after `seconds`; then resume from the last one seen.
 
+    A server that says nothing for `seconds` and `grace` is taken for gone.
     Raises Expired (list again), Unavailable (connection lost, or the peer silent past the end), Forbidden, NotFound.
     """
     params = {
@@ -59,7 +61,7 @@ async def watch_once(
     }
     path = resource.path(where.namespace)
     what = f"watch {resource.qualified}"
-    deadline = asyncio.get_running_loop().time() + seconds + GRACE_SECONDS
+    deadline = asyncio.get_running_loop().time() + seconds + grace
     async with client.stream(path, params, headers=headers) as stream:
         if stream.status >= FIRST_FAULT:
             raise refusal(stream.status, stream.headers, await _rest(stream, deadline), what)
