@@ -1,0 +1,58 @@
+"""What a server process says of itself, in the file that it was given by --state (`serve.state` is the other side)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+
+class VersionState(msgspec.Struct, frozen=True, rename="camel"):
+    """One version; `reason` and `message` when it failed."""
+
+    version: str
+    number: int = 0
+    state: Literal["loading", "ready", "failed", "unloading"] = "loading"
+    reason: str = ""
+    message: str = ""
+
+
+class ServerState(msgspec.Struct, frozen=True, rename="camel"):
+    """The process; `default_version` is what it answers with now, `config_digest` the last configuration applied."""
+
+    pid: int = 0
+    phase: Literal["loading", "ready", "draining", "failed"] = "loading"
+    default_version: str | None = None
+    versions: tuple[VersionState, ...] = ()
+    config_digest: str = ""
+    reason: str = ""
+    message: str = ""
+
+    def version(self, name: str) -> VersionState | None:
+        return next((version for version in self.versions if version.version == name), None)
+
+
+_decoder = msgspec.json.Decoder(ServerState)
+
+
+class StateFile:
+    """Reads the file again only when it is another than last time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen: tuple[int, int, int] | None = None
+        self.state: ServerState | None = None
+
+    def look(self) -> bool:
+        """Read it if it has changed, and say whether it has. A broken file is as good as none."""
+        try:
+            found = self.path.stat()
+            seen = (found.st_mtime_ns, found.st_ino, found.st_size)
+            if seen == self._seen:
+                return False
+            self.state = _decoder.decode(self.path.read_bytes())
+            self._seen = seen
+        except (OSError, msgspec.MsgspecError):
+            return False
+        return True

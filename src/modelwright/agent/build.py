@@ -1,0 +1,149 @@
+"""Packing a folder into an image and pushing it, on the machine that has the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from modelwright.agent.metrics import read_metrics
+from modelwright.oci.base import NO_BASE, Base
+from modelwright.oci.local import LocalRepository
+from modelwright.oci.push import Pushed, push_folder
+from modelwright.oci.reference import split_name
+from modelwright.oci.storage import ImageStorage
+from modelwright.ports.errors import Forbidden, Rejected, Terminal
+from modelwright.ports.images import Images
+from modelwright.ports.workloads import BuildImage, BuildResult, HostPath
+
+Report = Callable[[int, int], None]
+"""Called with bytes done and bytes in all."""
+
+
+class LocalRegistry(msgspec.Struct, frozen=True):
+    """The registry whose storage is a folder here: what is named by its host needs no network."""
+
+    host: str
+    storage: Path
+
+
+class Built(msgspec.Struct, frozen=True):
+    """What was built; `note` says what was passed over."""
+
+    result: BuildResult
+    note: str = ""
+
+
+def build(
+    action: BuildImage,
+    registry: LocalRegistry,
+    *,
+    forbidden: tuple[Path, ...],
+    credentials: Path | None,
+    report: Report,
+) -> Built:
+    """Pack and push. `forbidden` folders are never packed; `credentials` is a docker config.json.
+
+    Raises Terminal (StorageNotSupported), Forbidden (StorageForbidden), and what scanning and pushing raise.
+    """
+    source = _folder(action, forbidden)
+    with open_repository(action.repository, registry, credentials) as images:
+        base = _base(action.base_image)
+        watcher = _Watcher(report)
+        pushed = push_folder(source, images, action.tags, base=base, watcher=watcher)
+        name = images.name
+    metrics, note = _metrics(source)
+    return Built(_result(pushed, name, metrics), note)
+
+
+def _result(pushed: Pushed, name: str, metrics: dict[str, float]) -> BuildResult:
+    return BuildResult(
+        digest=pushed.digest,
+        tag=pushed.tag or "",
+        resolved=f"{name}@{pushed.digest}",
+        size_bytes=pushed.size,
+        metrics=metrics,
+    )
+
+
+@contextlib.contextmanager
+def open_repository(name: str, registry: LocalRegistry, credentials: Path | None) -> Iterator[Images]:
+    """The repository that `[host/]repository` names: on this disk, or in a registry. Raises Invalid."""
+    host, repository = split_name(name, default_host=registry.host)
+    if host == registry.host:
+        local = LocalRepository(ImageStorage(registry.storage), repository, host=host)
+        with local.batch():
+            yield local
+        return
+    from modelwright.oci.client import connect
+    from modelwright.oci.credentials import find
+    from modelwright.oci.reference import Reference
+    from modelwright.oci.session import Options
+
+    found = find(host, credentials) if credentials is not None else None
+    with connect(Reference(host, repository), Options(credentials=found)) as remote:
+        yield remote
+
+
+def _folder(action: BuildImage, forbidden: tuple[Path, ...]) -> Path:
+    if not isinstance(action.source, HostPath):
+        kind = type(action.source).__name__
+        raise Terminal(
+            f"storage of the kind {kind} cannot be reached from this machine's builder: use localStorage",
+            reason="StorageNotSupported",
+        )
+    source = Path(action.source.path)
+    real = source.resolve()
+    for folder in forbidden:
+        kept = folder.resolve()
+        if real.is_relative_to(kept) or kept.is_relative_to(real):
+            raise Forbidden(
+                f"{source} and the data directory {folder} lie in one another, and the data directory is never packed: "
+                "keep the model in a folder of its own",
+                reason="StorageForbidden",
+            )
+    return source
+
+
+def _base(name: str) -> Base:
+    if not name:
+        return NO_BASE
+    raise Terminal(
+        f"the base image {name} cannot be used by this builder: leave baseImage empty", reason="NotImplemented"
+    )
+
+
+def _metrics(source: Path) -> tuple[dict[str, float], str]:
+    """A hostile or broken file is noted, and never fails a build."""
+    try:
+        return read_metrics(source), ""
+    except Rejected as error:
+        return {}, error.message
+
+
+class _Watcher:
+    """Adds up what the threads of a push say."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._lock = threading.Lock()
+        self._total = 0
+        self._done = 0
+
+    def planned(self, size: int, count: int) -> None:  # noqa: ARG002 - the Watcher protocol
+        """The image has this many bytes."""
+        self._total = size
+        self._report(0, size)
+
+    def hashed(self, count: int) -> None:
+        """Hashing runs ahead of moving, and is not shown."""
+
+    def moved(self, count: int) -> None:
+        """So many more bytes are where they belong."""
+        with self._lock:
+            self._done += count
+            done = self._done
+        self._report(done, self._total)
