@@ -29,9 +29,10 @@ async def start(call: Call) -> Response:
     query = call.request.query_params
     if "mount" in query and (mounted := await _mount(call, query["mount"], query.get("from"))):
         return mounted
+    digest = digests.parse(query["digest"]) if "digest" in query else None
     with await call.registry.work(call.repository.staging.new) as staged:
-        if "digest" in query:
-            return await _take_whole(call, staged, _digest(query["digest"]))
+        if digest is not None:
+            return await _take_whole(call, staged, digest)
         call.registry.running.keep(staged)
         return _accepted(call, staged)
 
@@ -52,7 +53,7 @@ async def append(call: Call) -> Response:
 
 async def finish(call: Call) -> Response:
     """Take the last chunk, if any, and make the upload a blob."""
-    digest = _digest(call.request.query_params.get("digest", ""))
+    digest = digests.parse(call.request.query_params.get("digest", ""))
     async with _resumed(call) as staged:
         _check_position(call, staged)
         await _receive(call, staged)
@@ -161,10 +162,6 @@ async def _store(call: Call, staged: Staged, digest: Digest) -> Response:
         staged.discard()
         raise
     return _created(call, digest)
-
-
-def _digest(text: str) -> Digest:
-    return digests.parse(text)
 
 
 def _created(call: Call, digest: Digest) -> Response:
