@@ -37,7 +37,7 @@ class Applier:
         before = resource.status
         if plan.status is not None and plan.status != before:
             await self._write_status(resource, plan.status)
-            await self._tell(resource, transitions(before.conditions, plan.status.conditions))
+            await self._tell(resource, transitions(before.conditions, plan.status.conditions, warn=plan.warn))
         await self._tell(resource, plan.notices)
         await self._remove_others(resource, plan)
 

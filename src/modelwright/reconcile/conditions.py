@@ -80,15 +80,15 @@ MESSAGE_LIMIT = 4096
 """Longer messages are cut: a condition is read by people."""
 
 
-def transitions(before: Iterable[Condition], after: Iterable[Condition]) -> tuple[Notice, ...]:
+def transitions(before: Iterable[Condition], after: Iterable[Condition], *, warn: bool = False) -> tuple[Notice, ...]:
     """An Event for what has changed: the first of Stalled, Ready, Reconciling that is now true, if it was not the same.
 
-    One change of state is one Event, although three conditions tell of it.
+    One change of state is one Event, although three conditions tell of it. It is a Warning if it is Stalled, or `warn`.
     """
     old, new = headline(before), headline(after)
     if new is None or (old is not None and (old.type, old.reason) == (new.type, new.reason)):
         return ()
-    return (Notice("Warning" if new.type == "Stalled" else "Normal", new.reason, new.message),)
+    return (Notice("Warning" if warn or new.type == "Stalled" else "Normal", new.reason, new.message),)
 
 
 def headline(conditions: Iterable[Condition]) -> Condition | None:

@@ -85,6 +85,7 @@ def serve(model: InferenceModel, observed: Observed, wanted: Wanted, now: dateti
     return Plan(
         status=finished(model, status, (*text, available(observed.server), *limited(model)), now),
         workloads=(server,),
+        warn=state is State.RETRYING,
     )
 
 

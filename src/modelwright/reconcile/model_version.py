@@ -189,7 +189,7 @@ def waiting(version: ModelVersion, task: Task, failure: Failure, number: int, pa
     message = f"attempt {number} of {ATTEMPTS} failed and is tried again: {failure.message}"
     status = msgspec.structs.replace(version.status, attempts=number, message=message, progress=None)
     plan = settled(version, status, conditions.reconciling(failure.reason, message), now)
-    return msgspec.structs.replace(plan, keep=frozenset({task.name}), requeue_after=pause.total_seconds())
+    return msgspec.structs.replace(plan, keep=frozenset({task.name}), requeue_after=pause.total_seconds(), warn=True)
 
 
 def given_up(version: ModelVersion, failure: Failure, number: int, now: datetime) -> Plan:

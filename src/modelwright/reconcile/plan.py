@@ -32,5 +32,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     owner: OwnerReference | None = None
     notices: tuple[Notice, ...] = ()
     requeue_after: float | None = None
+    warn: bool = False
+    """Whether the Event that the change of conditions brings about is a Warning although nobody has to act."""
     untouched: bool = False
     """Nothing at all is to be done (the object is suspended)."""

@@ -1,0 +1,28 @@
+"""`modelwright agent`: what the control plane starts as child processes. Not for use by hand."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="What runs inside tasks (started by the control plane, not by hand).", no_args_is_help=True)
+
+Arguments = Annotated[list[str] | None, typer.Argument(hidden=True)]
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+@app.command("worker")
+def worker() -> None:
+    """Build images and fetch models, as asked on standard input."""
+    from modelwright.agent.worker import main
+
+    main()
+
+
+@app.command("run", context_settings=PASS_ON)
+def run(arguments: Arguments = None) -> None:
+    """Run a command, and write down how it ended."""
+    from modelwright.agent.run import main
+
+    raise typer.Exit(main(arguments or []))

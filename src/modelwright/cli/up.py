@@ -1,0 +1,91 @@
+"""`modelwright up`: the embedded control plane, in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_LISTEN = "127.0.0.1:7817"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("up")(up)
+
+
+def up(
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="D", help="Where everything is kept.", show_default=False)
+    ] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where pages and registry listen; loopback only; port 0: any.")
+    ] = DEFAULT_LISTEN,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+) -> None:
+    """Run the control plane on this machine: Kubernetes API, registry, builds and model servers.
+
+    Prints `ready http://HOST:PORT`. Ctrl-C drains and stops what runs; nothing is lost, and the next `up` goes on.
+    """
+    from modelwright.adapters.kubernetes.locate import default_data_dir
+    from modelwright.cli.control_plane import Address
+
+    host, port = loopback_address(listen)
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    asyncio.run(run(data_dir or default_data_dir(), Address(host, port)))
+
+
+def loopback_address(text: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT. Raises a usage error for anything but a loopback address."""
+    import ipaddress
+
+    host, colon, port = text.rpartition(":")
+    host = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+        raise typer.BadParameter(f"{text!r} is not HOST:PORT", param_hint="--listen")
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        text = f"{host!r} is not a loopback address: the embedded control plane serves this machine only"
+        raise typer.BadParameter(text, param_hint="--listen")
+    return host, int(port)
+
+
+async def run(data_dir: Path, address: object) -> None:
+    """Run until a signal asks to end, or the control plane cannot go on."""
+    from modelwright.cli.control_plane import Address, control_plane
+
+    assert isinstance(address, Address)  # noqa: S101 - imported late to keep the command line quick
+    stop = stopping_signals()
+    async with control_plane(data_dir, address) as running:
+        print(f"ready {running.url}", flush=True)
+        print(f"kubeconfig {running.kubeconfig}", file=sys.stderr, flush=True)
+        await asyncio.wait((running.failed, stop), return_when=asyncio.FIRST_COMPLETED)
+        if running.failed.done():
+            running.failed.result()
+        print("stopping: draining what is served (again to stop at once)", file=sys.stderr, flush=True)
+
+
+def stopping_signals() -> asyncio.Future[None]:
+    """A future that is done at the first SIGINT or SIGTERM; the second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+    stop: asyncio.Future[None] = loop.create_future()
+
+    def asked(number: signal.Signals) -> None:
+        if not stop.done():
+            stop.set_result(None)
+            return
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked, number)
+    return stop
