@@ -108,7 +108,7 @@ class Resources:
         identified = _identified(definition, namespace, value)
 
         def change(transaction: Transaction) -> Written:
-            return self._create(transaction, definition, namespace, identified, validation)
+            return self.create_in(transaction, definition, namespace, identified, validation)
 
         return await self.objects.write(change, dry_run=dry_run)
 
@@ -164,9 +164,15 @@ class Resources:
 
         return await self.objects.write(change, dry_run=how.dry_run)
 
-    def _create(
-        self, transaction: Transaction, definition: Definition, namespace: str, value: Object, validation: Validation
+    def create_in(
+        self,
+        transaction: Transaction,
+        definition: Definition,
+        namespace: str,
+        value: Object,
+        validation: Validation = "Warn",
     ) -> Written:
+        """Create an object, complete with apiVersion, kind and metadata, as part of a transaction."""
         self._check_namespace(transaction, definition, namespace)
         value["metadata"]["namespace"] = namespace
         if definition.has_status:

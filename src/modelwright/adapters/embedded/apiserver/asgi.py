@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -91,17 +92,28 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """A response whose length is known and whose parts are sent one after the other."""
+    """A long response, made and sent in chunks; others get their turn between two of them."""
 
     parts: Iterable[bytes]
-    length: int
 
     async def __call__(self, send: Send) -> None:
-        headers = [(b"content-type", JSON), (b"content-length", b"%d" % self.length)]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        for part in self.parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", JSON)]})
+        for chunk in _chunks(self.parts):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b""})
+
+
+def _chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
+    chunk: list[bytes] = []
+    size = 0
+    for part in parts:
+        chunk.append(part)
+        size += len(part)
+        if size >= CHUNK_BYTES:
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    yield b"".join(chunk)
 
 
 def header(scope: Scope, name: bytes) -> str:

@@ -1,4 +1,4 @@
-"""What is done for a request on a resource: each method is one verb of the API."""
+"""What is done for a request on a resource."""
 
 from __future__ import annotations
 
@@ -18,93 +18,65 @@ from modelwright.adapters.embedded.apiserver.bodies import (
 )
 from modelwright.adapters.embedded.apiserver.lists import find, list_
 from modelwright.adapters.embedded.apiserver.negotiation import format_of
+from modelwright.adapters.embedded.apiserver.routes import Target
 from modelwright.adapters.embedded.apiserver.scale import rescaled, scale_of
-from modelwright.adapters.embedded.apiserver.status import Subject, success
+from modelwright.adapters.embedded.apiserver.status import success
 from modelwright.adapters.embedded.apiserver.watches import Watch
-from modelwright.adapters.embedded.definitions import Definition
 from modelwright.adapters.embedded.resources import Resources, Update, Written
-from modelwright.ports.errors import NotFound
+from modelwright.api.kind import Scale
 
 Object = dict[str, Any]
 Answer = Response | Stream | Watch
 
 
-class Target:
-    """A resource path: which definition, namespace, name and subresource a request is about."""
-
-    __slots__ = ("definition", "name", "namespace", "subresource")
-
-    def __init__(self, definition: Definition, namespace: str, name: str, subresource: str) -> None:
-        self.definition = definition
-        self.namespace = namespace
-        self.name = name
-        self.subresource = subresource
-
-    @property
-    def subject(self) -> Subject:
-        return Subject(name=self.name, group=self.definition.group, kind=self.definition.plural)
-
-
 class Handlers:
-    """The verbs."""
+    """The verbs of the API."""
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
 
-    async def collection(self, request: Request, target: Target) -> Answer | None:
-        """GET, POST and DELETE of a collection; None for other methods."""
-        if request.method == "GET":
-            if request.flag("watch"):
-                return Watch(self._resources.objects, target.definition, target.namespace, request)
-            return list_(self._resources.objects, target.definition, target.namespace, request)
-        if target.definition.namespaced and not target.namespace:
-            return None
-        if request.method == "POST":
-            return await self._create(request, target)
-        if request.method == "DELETE" and target.definition.namespaced:
-            return await self._delete_all(request, target)
+    async def handle(self, request: Request, target: Target) -> Answer | None:
+        """The answer to a request on a resource; None for a method that the resource does not have."""
+        if not target.name:
+            return await self._collection(request, target)
+        if target.subresource == "scale" and target.definition.scale is not None:
+            return await self._scale(request, target, target.definition.scale)
+        return await self._object(request, target)
+
+    async def _collection(self, request: Request, target: Target) -> Answer | None:
+        definition, everywhere = target.definition, target.definition.namespaced and not target.namespace
+        match request.method:
+            case "GET" if request.flag("watch"):
+                return Watch(self._resources.objects, definition, target.namespace, request)
+            case "GET":
+                return list_(self._resources.objects, definition, target.namespace, request)
+            case "POST" if not everywhere:
+                return await self._create(request, target)
+            case "DELETE" if definition.namespaced and not everywhere:
+                return await self._delete_all(request, target)
         return None
 
-    async def object(self, request: Request, target: Target) -> Answer | None:
-        """GET, PUT, PATCH and DELETE of an object or its status; None for other methods."""
+    async def _object(self, request: Request, target: Target) -> Answer | None:
         match request.method:
             case "GET":
                 entry = self._resources.get(target.definition, target.namespace, target.name)
                 return Response(rendering.one(target.definition, format_of(request), entry))
-            case "PUT":
-                value = await read_object(request, validation_of(request))
-                return self._written(request, target, await self._modify(request, target, lambda _: value))
-            case "PATCH":
-                update = await read_patch(request, target.definition)
-                return self._written(request, target, await self._modify(request, target, update))
+            case "PUT" | "PATCH":
+                return await self._change(request, target)
             case "DELETE" if not target.subresource:
                 return await self._delete(request, target)
         return None
 
-    async def scale(self, request: Request, target: Target) -> Answer | None:
-        """GET, PUT and PATCH of the scale; None for other methods."""
-        scale = target.definition.scale
-        if scale is None:
-            raise NotFound("the server could not find the requested resource")
+    async def _scale(self, request: Request, target: Target, scale: Scale) -> Answer | None:
         match request.method:
             case "GET":
                 entry = self._resources.get(target.definition, target.namespace, target.name)
                 return document(scale_of(scale, entry))
-            case "PUT":
-                value = await read_object(request, validation_of(request))
-                update: Update = lambda _: value  # noqa: E731
-            case "PATCH":
-                update = await read_patch(request, target.definition)
-            case _:
-                return None
-        written = await self._resources.modify(
-            target.definition,
-            target.namespace,
-            target.name,
-            rescaled(scale, update),
-            dry_run=is_dry_run(request),
-        )
-        return document(scale_of(scale, written.entry))
+            case "PUT" | "PATCH":
+                update = rescaled(scale, await self._read_update(request, target))
+                written = await self._modify(request, target, update)
+                return document(scale_of(scale, written.entry))
+        return None
 
     async def _create(self, request: Request, target: Target) -> Response:
         validation = validation_of(request)
@@ -114,16 +86,26 @@ class Handlers:
         )
         return self._written(request, target, written, status=201)
 
+    async def _change(self, request: Request, target: Target) -> Response:
+        update = await self._read_update(request, target)
+        return self._written(request, target, await self._modify(request, target, update))
+
+    async def _read_update(self, request: Request, target: Target) -> Update:
+        if request.method == "PATCH":
+            return await read_patch(request, target.definition)
+        value = await read_object(request, validation_of(request))
+        return lambda _: value
+
     async def _modify(self, request: Request, target: Target, update: Update) -> Written:
         return await self._resources.modify(
             target.definition,
             target.namespace,
             target.name,
             update,
-            subresource="status" if target.subresource else "",
+            subresource="status" if target.subresource == "status" else "",
             validation=validation_of(request),
             dry_run=is_dry_run(request),
-            versioned=request.method == "PUT",
+            versioned=request.method == "PUT" and target.subresource != "scale",
         )
 
     async def _delete(self, request: Request, target: Target) -> Response:

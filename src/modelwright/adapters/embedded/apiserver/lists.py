@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from modelwright.adapters.embedded.apiserver import rendering
-from modelwright.adapters.embedded.apiserver.asgi import CHUNK_BYTES, Request, Stream
-from modelwright.adapters.embedded.apiserver.negotiation import Format, format_of
+from modelwright.adapters.embedded.apiserver.asgi import Request, Stream
+from modelwright.adapters.embedded.apiserver.negotiation import format_of
 from modelwright.adapters.embedded.apiserver.status import TooNew
 from modelwright.adapters.embedded.definitions import Definition
 from modelwright.adapters.embedded.history import Entry
@@ -73,21 +73,7 @@ def list_(objects: Objects, definition: Definition, namespace: str, request: Req
         metadata["continue"] = listed.next_page
         if listed.remaining is not None:
             metadata["remainingItemCount"] = listed.remaining
-    return _stream(definition, format_, listed.entries, metadata)
-
-
-def _stream(definition: Definition, format_: Format, entries: list[Entry], metadata: dict[str, Any]) -> Stream:
-    chunks: list[bytes] = []
-    chunk: list[bytes] = []
-    size = 0
-    for part in rendering.parts(definition, format_, entries, metadata):
-        chunk.append(part)
-        size += len(part)
-        if size >= CHUNK_BYTES:
-            chunks.append(b"".join(chunk))
-            chunk, size = [], 0
-    chunks.append(b"".join(chunk))
-    return Stream(chunks, sum(map(len, chunks)))
+    return Stream(rendering.parts(definition, format_, listed.entries, metadata))
 
 
 def _version(objects: Objects, request: Request) -> int:

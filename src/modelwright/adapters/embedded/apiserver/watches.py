@@ -72,7 +72,8 @@ class Watch:
         self._request = request
         self._options = options_of(objects, request)
         self._selector: Selector = selector_of(definition, request)
-        self._sent = 0
+        self._seen = 0
+        self._marked = 0
         self._columns_sent = False
 
     async def __call__(self, send: Send) -> None:
@@ -94,14 +95,17 @@ class Watch:
             pass
 
     async def _stream(self, send: Send) -> None:
-        deadline = time.monotonic() + self._options.seconds
+        now = time.monotonic()
+        deadline, due = now + self._options.seconds, now + BOOKMARK_SECONDS
         try:
             await self._write(send, self._first())
-            while (left := deadline - time.monotonic()) > 0:
-                news = await self._objects.history.wait_after(
-                    self._sent, self._definition.resource, min(left, BOOKMARK_SECONDS)
-                )
-                await self._write(send, self._changes() if news else self._progress())
+            while (now := time.monotonic()) < deadline:
+                until = max(min(deadline, due) - now, 0)
+                await self._objects.history.wait_after(self._seen, self._definition.resource, until)
+                await self._write(send, self._changes())
+                if time.monotonic() >= due:
+                    due += BOOKMARK_SECONDS
+                    await self._write(send, self._progress())
             await self._write(send, self._progress())
         except Expired as error:
             await self._write(send, iter([self._line("ERROR", failure(error))]))
@@ -117,10 +121,10 @@ class Watch:
         """What is sent at once: the objects that exist, if the client begins with nothing."""
         version = self._options.version
         if version and not self._options.initial_events:
-            self._sent = version
+            self._seen = version
             yield from self._changes()
             return
-        self._sent = self._objects.version
+        self._seen = self._objects.version
         for entry in self._objects.snapshot(self._definition.resource, self._namespace):
             if self._selector.matches(entry):
                 yield self._event("ADDED", entry)
@@ -129,17 +133,16 @@ class Watch:
 
     def _changes(self) -> Iterator[bytes]:
         newest = self._objects.version
-        for change in self._objects.history.since(self._sent, self._definition.resource):
+        for change in self._objects.history.since(self._seen, self._definition.resource):
             if not self._namespace or change.key[1] == self._namespace:
                 event = transition(change, self._selector)
                 if event is not None:
                     yield self._event(*event)
-        self._sent = newest
+        self._seen = newest
 
     def _progress(self) -> Iterator[bytes]:
-        """A bookmark, if other changes have moved the version on: the client may resume from there."""
-        if self._options.bookmarks and self._sent < self._objects.version:
-            yield from self._changes()
+        """A bookmark, if there was any change since the last one: the client may resume from there."""
+        if self._options.bookmarks and self._marked < self._seen:
             yield self._bookmark({})
 
     def _event(self, type_: str, entry: Entry) -> bytes:
@@ -151,7 +154,8 @@ class Watch:
         return b'{"type":"%s","object":%s}\n' % (type_.encode(), body)
 
     def _bookmark(self, annotations: dict[str, str]) -> bytes:
-        metadata: dict[str, Any] = {"resourceVersion": str(self._sent), "creationTimestamp": None}
+        self._marked = self._seen
+        metadata: dict[str, Any] = {"resourceVersion": str(self._seen), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
         if self._options.format_ == "Table":
