@@ -35,17 +35,41 @@ def spelled(place: Place) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value as it is repeated in a message, shortened if it is long."""
-    text = msgspec.json.encode(value).decode() if _is_json(value) else repr(value)
+    """A value as it is repeated in a message: shortened if it is long, without control characters."""
+    text = _quoted_text(value) if isinstance(value, str) else _as_json(value)
     return text if len(text) <= 256 else f"{text[:253]}..."
 
 
-def _is_json(value: Any) -> bool:
+_ESCAPES = {
+    "\\": "\\\\",
+    '"': '\\"',
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\v": "\\v",
+}
+
+
+def _quoted_text(text: str) -> str:
+    escaped = "".join(char if char.isprintable() and char not in _ESCAPES else _escaped(char) for char in text)
+    return f'"{escaped}"'
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _as_json(value: Any) -> str:
     try:
-        msgspec.json.encode(value)
+        return msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
-        return False
-    return True
+        return repr(value)
 
 
 def invalid(field: str, value: Any, detail: str) -> Fault:

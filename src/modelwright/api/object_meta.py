@@ -23,6 +23,11 @@ _QUALIFIED_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
 )
+_KEY_TEXT = (
+    "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
+    f"regex used for validation is '{_QUALIFIED}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
 _VALUE = f"({_QUALIFIED})?"
 _VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
@@ -110,6 +115,9 @@ def _subdomain_faults(field: str, shown: str, name: str) -> Iterator[Fault]:
 
 def _key_faults(field: str, key: str) -> Iterator[Fault]:
     prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        yield invalid(field, key, _KEY_TEXT)
+        return
     if slash and not (re.fullmatch(_SUBDOMAIN, prefix) and len(prefix) <= 253):
         yield invalid(field, key, f"prefix part {_SUBDOMAIN_TEXT}")
     if len(name) > 63:
@@ -141,7 +149,8 @@ def _owner_faults(owners: list[dict[str, Any]]) -> Iterator[Fault]:
     for owner in owners:
         for key in ("apiVersion", "kind", "name", "uid"):
             if not owner[key]:
-                yield invalid(f"metadata.ownerReferences.{key}", "", "must not be empty")
+                what = "version " if key == "apiVersion" else ""
+                yield invalid(f"metadata.ownerReferences.{key}", "", f"{what}must not be empty")
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         yield invalid("metadata.ownerReferences", controllers, "Only one reference can have Controller set to true")

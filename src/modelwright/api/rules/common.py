@@ -120,7 +120,8 @@ def storage(at: str) -> tuple[Rule, ...]:
         id=at,
     )
     address = "^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|[0-9A-Fa-f:]+)$"
-    handle = "^fs-[0-9a-f]{8,40}(:/[^:]*|:(/[^:]*)?:fsap-[0-9a-f]{8,40})?$"
+    folder = r"/[^:\\x00-\\x1f\\x7f]*"
+    handle = f"^fs-[0-9a-f]{{8,40}}(:{folder}|:({folder})?:fsap-[0-9a-f]{{8,40}})?$"
     return (
         one,
         absolute_path(f"{at}.localStorage.path"),

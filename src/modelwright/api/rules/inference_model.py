@@ -15,7 +15,7 @@ from modelwright.api.rules.common import (
     text,
 )
 
-_CIDR = "^([0-9]{1,3}([.][0-9]{1,3}){3}/[0-9]{1,2}|[0-9A-Fa-f:.]+/[0-9]{1,3})$"
+_CIDR = "^([0-9]{1,3}([.][0-9]{1,3}){3}/[0-9]{1,2}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*/[0-9]{1,3})$"
 _PLAIN = "letters, digits, '-', '_' and '.', first and last a letter or digit"
 _OTHER_SOURCE = f"{text('image')} || {text('modelVersion')}"
 _MANIFEST = "(has(self.manifest) && size(self.manifest) > 0)"
