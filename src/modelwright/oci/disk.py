@@ -78,6 +78,30 @@ def link(source: Path, target: Path) -> None:
         _copy(source, target)
 
 
+def publish(source: Path, target: Path) -> None:
+    """Move a file to a name that others may be giving to the same content: an existing one is never replaced.
+
+    (Who links to a name while it is being replaced can be told that it does not exist.)
+    """
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        source.replace(target)
+    source.unlink(missing_ok=True)
+
+
+def state_of(path: Path) -> os.stat_result | None:
+    """Its state, None if it is gone; a link is not followed."""
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
 def _copy(source: Path, target: Path) -> None:
     """As a link does: the whole file appears, or none, and nothing is replaced."""
     if target.exists():

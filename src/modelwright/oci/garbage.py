@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from modelwright.oci import digests, manifests
+from modelwright.oci import manifests
+from modelwright.oci.disk import state_of
 from modelwright.oci.storage import ImageStorage
 from modelwright.oci.stored import StoredRepository
 from modelwright.ports.errors import ModelwrightError
@@ -72,8 +73,8 @@ def _collect_shared(folder: Path, before: float) -> int:
     """Blobs that no repository has any more. A link made meanwhile keeps the content, so this races with nobody."""
     freed = 0
     for path in sorted(folder.iterdir()):
-        state = path.stat()
-        if state.st_nlink == 1 and state.st_ctime <= before and digests.is_digest(f"sha256:{path.name}"):
-            path.unlink()
+        state = state_of(path)
+        if state is not None and state.st_nlink == 1 and state.st_ctime <= before:
+            path.unlink(missing_ok=True)
             freed += state.st_size
     return freed

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from modelwright.oci import digests
-from modelwright.oci.disk import disk_errors
+from modelwright.oci.disk import disk_errors, state_of
 from modelwright.ports.errors import Conflict, NotFound
 from modelwright.ports.images import Digest
 
@@ -119,7 +119,8 @@ class Staging:
         """Remove files last touched before that time (seconds since 1970) that nobody writes: how many, how large."""
         count = size = 0
         for path in sorted(self.folder.iterdir()):
-            if path.stat().st_ctime > before or (descriptor := _open_locked(path)) is None:
+            found = state_of(path)
+            if found is None or found.st_ctime > before or (descriptor := _open_locked(path)) is None:
                 continue
             try:
                 state = os.fstat(descriptor)

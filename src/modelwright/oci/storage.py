@@ -46,7 +46,7 @@ class ImageStorage:
 
     def all_names(self) -> Iterator[str]:
         """The names of all repositories that were ever written to, in no order."""
-        for place, folders, _ in os.walk(self._repositories):
-            if "_manifests" in folders:
+        for place, folders, files in os.walk(self._repositories):
+            if "_lock" in files:
                 yield str(Path(place).relative_to(self._repositories))
             folders[:] = [folder for folder in folders if not folder.startswith("_")]

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from modelwright.oci import digests, manifests, media, reference
-from modelwright.oci.disk import disk_errors, link, make_folders, sync_all, sync_path
+from modelwright.oci.disk import disk_errors, link, make_folders, publish, state_of, sync_all, sync_path
 from modelwright.oci.staging import Staged, Staging
 from modelwright.ports.errors import AlreadyExists, Mismatch, NotFound, Rejected
 from modelwright.ports.images import Descriptor, Digest, Manifest
@@ -136,7 +136,7 @@ class StoredRepository:
                 sync_all([file.descriptor for file, _ in (*blobs, *files)])
                 self._place(blobs)
                 for file, digest in files:
-                    file.path.replace(self._manifest_path(digest))
+                    publish(file.path, self._manifest_path(digest))
                 sync_path(self._manifests)
                 for manifest, content in zip(new, decoded, strict=True):
                     if content.subject is not None:
@@ -170,8 +170,8 @@ class StoredRepository:
             state = path.stat()
             if state.st_ctime > before or not unneeded(Digest(f"sha256:{name}")):
                 continue
-            if state.st_nlink == 2 and shared.exists() and shared.samefile(path):
-                shared.unlink()
+            if state.st_nlink == 2 and (other := state_of(shared)) is not None and os.path.samestat(state, other):
+                shared.unlink(missing_ok=True)
             path.unlink()
             count, size = count + 1, size + (state.st_size if state.st_nlink <= 2 else 0)
         return count, size
@@ -247,7 +247,7 @@ class StoredRepository:
             if self.blob_path(digest).exists() or self._linked(self._shared / digests.hexadecimal(digest), digest):
                 file.discard()
             else:
-                file.path.replace(self.blob_path(digest))
+                publish(file.path, self.blob_path(digest))
                 with suppress(OSError):  # sharing saves room; a repository does not depend on it
                     os.link(self.blob_path(digest), self._shared / digests.hexadecimal(digest))
         sync_path(self._blobs)

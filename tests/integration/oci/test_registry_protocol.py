@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import socket
 import threading
 from pathlib import Path
@@ -281,6 +282,19 @@ def test_a_blob_over_the_limit_is_refused_and_removed(start_registry: Any, tmp_p
         answer = registry.http.patch(url, content=b"x" * 600)
         assert (answer.status_code, code(answer)) == (413, "SIZE_INVALID")
         assert list((registry.storage.root / "staging").iterdir()) == []
+
+
+def test_a_full_disk_is_said_with_an_error_body_and_leaves_nothing(registry: Any) -> None:
+    url = registry.http.post("a/b/blobs/uploads/").headers["location"]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, hard))
+    try:
+        answer = registry.http.patch(url, content=b"x" * 3_000_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (answer.status_code, code(answer)) == (507, "INSUFFICIENT_STORAGE")
+    assert list((registry.storage.root / "staging").iterdir()) == []
+    push_blob(registry, b"x" * 3_000_000)
 
 
 def test_two_requests_for_one_upload_do_not_mix(registry: Any) -> None:
