@@ -55,22 +55,22 @@ def _hash(body: bytes) -> str:
 
 
 def _core() -> dict[str, Any]:
-    """Namespaces, which manifests create, and Events, which are only read."""
-    many, one = "/api/v1/namespaces", "/api/v1/namespaces/{name}"
-    events = "/api/v1/namespaces/{namespace}/events"
-    namespace = {"get": _operation("Namespace", "get")}
-    namespace |= {verb: _operation("Namespace", verb, writes=True) for verb in ("put", "patch", "delete")}
-    paths = {
-        many: {"get": _operation("Namespace", "list"), "post": _operation("Namespace", "post", writes=True)},
-        one: namespace,
-        events: {"get": _operation("Event", "list"), "post": _operation("Event", "post", writes=True)},
-    }
+    """Namespaces and Events."""
+    paths = _paths("Namespace", "/api/v1/namespaces") | _paths("Event", "/api/v1/namespaces/{namespace}/events")
     schemas = {_META: OBJECT_META, **{_component(kind): _schema(kind) for kind in ("Namespace", "Event")}}
     return {
         "openapi": "3.0.0",
         "info": {"title": "Modelwright core", "version": "v1"},
         "paths": paths,
         "components": {"schemas": schemas},
+    }
+
+
+def _paths(kind: str, many: str) -> dict[str, Any]:
+    changes = {verb: _operation(kind, verb, writes=True) for verb in ("put", "patch", "delete")}
+    return {
+        many: {"get": _operation(kind, "list"), "post": _operation(kind, "post", writes=True)},
+        f"{many}/{{name}}": {"get": _operation(kind, "get"), **changes},
     }
 
 

@@ -101,6 +101,9 @@ def refuse(error: ModelwrightError, subject: Subject | None = None) -> Response:
 def _causes(error: ModelwrightError) -> list[dict[str, str]]:
     if isinstance(error, Unprocessable):
         return [fault.cause() for fault in error.faults]
+    if type(error) is Invalid:
+        # kubectl shows the causes of what is invalid, and not the message.
+        return [{"reason": "FieldValueInvalid", "message": error.message, "field": ""}]
     if isinstance(error, TooNew):
         return [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     if isinstance(error, Unavailable):
