@@ -12,7 +12,8 @@ import pytest
 import yaml
 from tests.contract.kube_apiserver import KubeApiserver
 from tests.contract.kube_rest import KubeRest, eventually, path_of
-from tests.unit.api.cases import EDGE, RULE_CASES, RuleCase
+from tests.unit.api.bases import EDGE
+from tests.unit.api.cases import RULE_CASES, RuleCase
 from tests.unit.api.objects import FAULTY, SHAPED, STATUSES, UNKNOWN, Sample
 
 from modelwright.api.admission import admit

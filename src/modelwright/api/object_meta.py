@@ -26,7 +26,8 @@ _QUALIFIED_TEXT = (
 _KEY_TEXT = (
     "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
-    f"regex used for validation is '{_QUALIFIED}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+    f"regex used for validation is '{_QUALIFIED}') "
+    "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 )
 _VALUE = f"({_QUALIFIED})?"
 _VALUE_TEXT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.unit.api.cases import CLOUD, EDGE, JOINT, MANIFEST, TRAINING, VERSION, Object, patched, resource
+from tests.unit.api.bases import CLOUD, EDGE, JOINT, MANIFEST, TRAINING, VERSION, Object, patched, resource
 
 from modelwright.api.kind import Kind
 from modelwright.api.kinds import (
