@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from modelwright.serve import v1, v2
+from modelwright.serve.binary import HEADER, split
 from modelwright.serve.config import DEFAULT_MAX_REQUEST_BYTES
 from modelwright.serve.errors import RequestError
 from modelwright.serve.loaded import InferencePool, LoadedModel
@@ -26,6 +27,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 log = logging.getLogger("modelwright.server")
 
 _JSON = b"application/json"
+_BINARY = b"application/octet-stream"
 _METRICS = b"text/plain; version=0.0.4; charset=utf-8"
 _NO_MODEL = "no version of the model is loaded yet; ask /v2/health/ready"
 
@@ -134,7 +136,7 @@ class App:
         infer = self._inference.get(route.verb)
         if infer is not None:
             _allow(scope["method"], "POST")
-            return await infer(route, await self._body(scope, receive))
+            return await infer(route, scope, await self._body(scope, receive))
         page = self._pages.get(route.verb)
         if page is None:
             method = route.verb.removeprefix("v1.")
@@ -157,18 +159,21 @@ class App:
             chunks.append(_within(message.get("body", b""), size, limit))
         return b"".join(chunks)
 
-    async def _infer(self, route: Route, body: bytes) -> Response:
-        request = v2.decode_request(body)
+    async def _infer(self, route: Route, scope: Message, body: bytes) -> Response:
+        head, tensors = split(body, scope["headers"])
+        request = v2.decode_request(head)
         with self._select(route) as loaded:
             names = v2.wanted_outputs(request, loaded)
-            inputs = v2.request_inputs(request, loaded.input_specs)
+            inputs = v2.request_inputs(request, loaded.input_specs, tensors)
             started = time.perf_counter()
             results = await loaded.predict(inputs, self._pool)
             self._metrics.inference.observe(time.perf_counter() - started)
-            answer = v2.encode_response(request, route.model, loaded.config.version, results, names)
+            answer, length = v2.encode_response(request, route.model, loaded.config.version, results, names)
+            if length:
+                return Response(answer, 200, (*loaded.headers, (HEADER, str(length).encode())), _BINARY)
             return Response(answer, 200, loaded.headers)
 
-    async def _predict(self, route: Route, body: bytes) -> Response:
+    async def _predict(self, route: Route, _: Message, body: bytes) -> Response:
         request = v1.decode_request(body)
         with self._select(route) as loaded:
             names = v1.signature_outputs(request, loaded)

@@ -9,19 +9,38 @@ from typing import Any
 import msgspec
 
 from modelwright import __version__
+from modelwright.serve.binary import Reader, to_bytes
 from modelwright.serve.errors import RequestError
 from modelwright.serve.loaded import LoadedModel
-from modelwright.serve.tensors import DATATYPES, Array, TensorSpec, datatype_of, depth_of, parse, to_array, to_python
+from modelwright.serve.tensors import (
+    DATATYPES,
+    Array,
+    Datatype,
+    TensorSpec,
+    datatype_of,
+    depth_of,
+    parse,
+    to_array,
+    to_python,
+)
+
+NO_TENSORS = memoryview(b"")
+NO_NAMES: frozenset[str] = frozenset()
 
 
 class InferInput(msgspec.Struct, gc=False):
-    """A tensor of a request; `data` is flat or nested."""
+    """A tensor of a request; `data` is flat or nested, or absent if the tensor is binary."""
 
     name: str
     shape: list[int]
     datatype: str
-    data: msgspec.Raw
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     parameters: dict[str, Any] | None = None
+
+    @property
+    def binary_size(self) -> object:
+        """The size that it announces for its binary data, or None."""
+        return self.parameters.get("binary_data_size") if self.parameters else None
 
 
 class RequestedOutput(msgspec.Struct, gc=False):
@@ -40,13 +59,14 @@ class InferRequest(msgspec.Struct, gc=False):
     parameters: dict[str, Any] | None = None
 
 
-class InferOutput(msgspec.Struct, gc=False):
-    """A tensor of an answer; `data` is flat, in row-major order."""
+class InferOutput(msgspec.Struct, gc=False, omit_defaults=True):
+    """A tensor of an answer; `data` is flat, in row-major order, or absent if the tensor is binary."""
 
     name: str
     datatype: str
     shape: tuple[int, ...]
-    data: list[Any]
+    data: list[Any] | msgspec.UnsetType = msgspec.UNSET
+    parameters: dict[str, Any] | None = None
 
 
 class InferResponse(msgspec.Struct, gc=False, omit_defaults=True):
@@ -70,23 +90,27 @@ def decode_request(body: bytes) -> InferRequest:
         raise RequestError(f"the body is not an inference request: {error}") from error
 
 
-def request_inputs(request: InferRequest, specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
-    """The request's tensors, checked against what the model takes."""
+def request_inputs(
+    request: InferRequest, specs: Mapping[str, TensorSpec], tensors: memoryview = NO_TENSORS
+) -> dict[str, Array]:
+    """The request's tensors, checked against what the model takes; `tensors` are those that are binary."""
     inputs: dict[str, Array] = {}
+    reader = Reader(tensors)
     for tensor in request.inputs:
         spec = specs.get(tensor.name)
         if spec is None:
             raise RequestError(f"the model has no input {tensor.name!r}; it takes {_listed(specs)}")
         if tensor.name in inputs:
             raise RequestError(f"input {tensor.name!r} is given twice")
-        inputs[tensor.name] = _tensor(tensor, spec)
+        inputs[tensor.name] = _tensor(tensor, spec, reader)
+    reader.finish()
     missing = specs.keys() - inputs.keys()
     if missing:
         raise RequestError(f"the model needs the inputs {_listed(specs)}; missing: {_listed(missing)}")
     return inputs
 
 
-def _tensor(tensor: InferInput, spec: TensorSpec) -> Array:
+def _tensor(tensor: InferInput, spec: TensorSpec, reader: Reader) -> Array:
     where = f"input {tensor.name!r}"
     if tensor.datatype != spec.datatype and tensor.datatype not in spec.accepts:
         raise RequestError(f"{where} has datatype {tensor.datatype}; the model takes {spec.datatype}")
@@ -95,16 +119,27 @@ def _tensor(tensor: InferInput, spec: TensorSpec) -> Array:
         raise RequestError(f"{where} has shape {tensor.shape}; every dimension must be zero or more")
     spec.check(shape)
     datatype = DATATYPES[tensor.datatype]
-    depth = depth_of(tensor.data)
+    size = tensor.binary_size
+    if isinstance(tensor.data, msgspec.UnsetType):
+        if size is None:
+            raise RequestError(f"{where} has neither data nor a binary_data_size")
+        return reader.take(size, datatype, shape, where)
+    if size is not None:
+        raise RequestError(f"{where} has both data and a binary_data_size; give one")
+    return _from_json(tensor.data, datatype, shape, where)
+
+
+def _from_json(data: msgspec.Raw, datatype: Datatype, shape: tuple[int, ...], where: str) -> Array:
+    depth = depth_of(data)
     if depth not in (1, len(shape)):
         raise RequestError(
-            f"{where} has data nested {depth} deep; give it flat or as nested as its shape {tensor.shape}"
+            f"{where} has data nested {depth} deep; give it flat or as nested as its shape {list(shape)}"
         )
-    array = to_array(parse(tensor.data, datatype, depth, where), datatype, where)
+    array = to_array(parse(data, datatype, depth, where), datatype, where)
     if array.shape == shape:
         return array
     if depth > 1 or array.size != prod(shape):
-        raise RequestError(f"{where} has shape {tensor.shape} but its data has {_extent(array, depth)}")
+        raise RequestError(f"{where} has shape {list(shape)} but its data has {_extent(array, depth)}")
     return array.reshape(shape)
 
 
@@ -123,23 +158,44 @@ def wanted_outputs(request: InferRequest, loaded: LoadedModel) -> tuple[str, ...
     for output in request.outputs:
         if output.name not in loaded.output_names:
             raise RequestError(f"the model has no output {output.name!r}; it gives {_listed(loaded.output_names)}")
-    return tuple(output.name for output in request.outputs)
+    names = tuple(output.name for output in request.outputs)
+    if len(set(names)) < len(names):
+        raise RequestError("an output is asked for twice")
+    return names
+
+
+def binary_outputs(request: InferRequest, names: tuple[str, ...]) -> frozenset[str]:
+    """The outputs that the client wants as binary data."""
+    if not request.outputs and not request.parameters:
+        return NO_NAMES
+    every = bool(request.parameters and request.parameters.get("binary_data_output"))
+    asked = {output.name: output.parameters or {} for output in request.outputs or ()}
+    return frozenset(name for name in names if asked.get(name, {}).get("binary_data", every))
 
 
 def encode_response(
     request: InferRequest, model_name: str, version: str, results: Mapping[str, Array], names: tuple[str, ...]
-) -> bytes:
-    """The answer; numbers that JSON cannot spell (NaN, infinities) are null."""
-    outputs = [
-        InferOutput(name, datatype_of(results[name]), results[name].shape, to_python(results[name].reshape(-1)))
-        for name in names
-    ]
-    return _encoder.encode(InferResponse(model_name, version, outputs, request.id))
+) -> tuple[bytes, int]:
+    """The answer, and the length of its JSON part if binary tensors follow it (else 0).
+
+    Numbers that JSON cannot spell (NaN, infinities) are null.
+    """
+    binary = binary_outputs(request, names)
+    blobs = {name: to_bytes(results[name]) for name in names if name in binary}
+    outputs = [_output(name, results[name], blobs.get(name)) for name in names]
+    head = _encoder.encode(InferResponse(model_name, version, outputs, request.id))
+    return (b"".join((head, *blobs.values())), len(head)) if binary else (head, 0)
+
+
+def _output(name: str, array: Array, blob: bytes | None) -> InferOutput:
+    if blob is not None:
+        return InferOutput(name, datatype_of(array), array.shape, parameters={"binary_data_size": len(blob)})
+    return InferOutput(name, datatype_of(array), array.shape, to_python(array.reshape(-1)))
 
 
 def server_metadata() -> dict[str, Any]:
     """What the server is."""
-    return {"name": "modelwright", "version": __version__, "extensions": []}
+    return {"name": "modelwright", "version": __version__, "extensions": ["binary_tensor_data"]}
 
 
 def model_metadata(model_name: str, versions: list[str], loaded: LoadedModel) -> dict[str, Any]:

@@ -109,7 +109,9 @@ class Client:
         self.pool = pool
         self.app = App(registry, pool)
 
-    async def ask(self, method: str, path: str, body: Any = b"", chunks: int = 1) -> Answer:
+    async def ask(
+        self, method: str, path: str, body: Any = b"", chunks: int = 1, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> Answer:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         size = max(1, -(-len(data) // chunks))
         parts = [data[at : at + size] for at in range(0, len(data), size)] or [b""]
@@ -122,8 +124,8 @@ class Client:
         async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
 
-        headers = [(b"content-length", str(len(data)).encode())]
-        scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "headers": headers}
+        sized = [*headers, (b"content-length", str(len(data)).encode())]
+        scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "headers": sized}
         await self.app(scope, receive, send)
         names = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         return Answer(sent[0]["status"], names, sent[1]["body"])

@@ -86,6 +86,7 @@ BAD_BODIES: list[tuple[Any, str]] = [
     ({"inputs": [tensor([1, 2, 3], [1, 3], name="z")]}, "no input 'z'; it takes 'x'"),
     ({"inputs": [tensor([1, 2, 3], [1, 3], "FP64")]}, "has datatype FP64; the model takes FP32"),
     ({"inputs": [tensor([1, 2, 3], [1, 3], "float")]}, "has datatype float"),
+    ({"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32"}]}, "neither data nor a binary_data_size"),
     ({"inputs": [tensor([1, 2, 3], [3])]}, "the model takes [-1, 3]"),
     ({"inputs": [tensor([1, 2], [1, 2])]}, "the model takes [-1, 3]"),
     ({"inputs": [tensor([1, 2, 3], [-1, 3])]}, "zero or more"),
@@ -110,6 +111,7 @@ BAD_BODIES: list[tuple[Any, str]] = [
     (b'{"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32","data":[1e999,1,2]}]}', "out of range"),
     ({"inputs": [tensor([1, 2, 3], [1, 3])], "id": 7}, "Expected `str | null`"),
     ({"inputs": [tensor([1, 2, 3], [1, 3])], "outputs": [{"name": "z"}]}, "no output 'z'; it gives 'y'"),
+    ({"inputs": [tensor([1, 2, 3], [1, 3])], "outputs": [{"name": "y"}] * 2}, "asked for twice"),
     ({"inputs": [tensor([1, 2, 3], [1, 3])], "outputs": "y"}, "Expected `array | null`"),
     ({"inputs": [tensor([1, 2, 3], [1, 3])], "parameters": 1}, "Expected `object | null`"),
     (b'{"inputs":' + b"[" * 100_000, "not an inference request"),
@@ -193,7 +195,11 @@ async def test_versions_are_reached_by_name_and_by_number(serve: Any) -> None:
 @pytest.mark.anyio
 async def test_metadata_describes_the_server_and_the_model(serve: Any) -> None:
     client = await serve("affine", "classifier")
-    assert (await client.get("/v2")).json == {"name": "modelwright", "version": __version__, "extensions": []}
+    assert (await client.get("/v2")).json == {
+        "name": "modelwright",
+        "version": __version__,
+        "extensions": ["binary_tensor_data"],
+    }
     model = (await client.get("/v2/models/m")).json
     assert model == {
         "name": "m",
