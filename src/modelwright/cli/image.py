@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from modelwright.ports.errors import ModelwrightError
+from modelwright.cli.image_progress import Shown, readable
+from modelwright.ports.errors import Invalid, ModelwrightError
 
 if TYPE_CHECKING:
     from modelwright.oci.client import RegistryRepository
@@ -38,13 +39,29 @@ def build(
     ca_file: CAOption = None,
     registry: RegistryOption = None,
     token_host: TokenHostOption = None,
+    mount: Annotated[
+        list[str] | None, typer.Option("--mount-from", help="Repository of the same registry that may have layers.")
+    ] = None,
 ) -> None:
     """Pack a model folder into an image and push it; the digest is printed last."""
     with _failing_clearly(), _repository(ref, registry, plain_http, ca_file, token_host) as (reference, images):
         from modelwright.oci import push
 
-        pushed = push.push_folder(folder, images, (reference.tag or "latest",))
+        if reference.digest:
+            raise Invalid("a digest is what a build gives, not what it takes: give a tag", reason="InvalidReference")
+        tag = reference.tag or "latest"
+        with Shown() as shown:
+            pushed = push.push_folder(folder, images, (tag,), sources=tuple(mount or ()), watcher=shown)
+        _say(
+            f"{images.name}:{tag}: {pushed.uploaded_layers} of {pushed.layers} layers uploaded "
+            f"({readable(pushed.uploaded_bytes)} of {readable(pushed.size)})"
+        )
         typer.echo(pushed.digest)
+
+
+def _say(text: str) -> None:
+    """To stderr: stdout is for results that scripts read."""
+    typer.echo(text, err=True)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ PLATFORMS: tuple[dict[str, str], ...] = (
     {"architecture": "arm64", "os": "linux"},
     {"architecture": "arm", "os": "linux", "variant": "v7"},
 )
-HASHERS = 2
+HASHERS = 4
 """Files hashed at once: more would only compete for the disk."""
 _MAX_ALL_LAYERS = 127
 """What container runtimes can stack."""

@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import BinaryIO, cast
 
 import msgspec
@@ -156,33 +157,53 @@ class _File:
 
     def __init__(self, folder: Folder, entry: Entry) -> None:
         self.size = entry.size
-        self._folder, self._entry, self._left = folder, entry, entry.size
-        self._descriptor: int | None = None
+        self._folder, self._entry, self._position = folder, entry, 0
+        self._file: io.FileIO | None = None
 
     def readinto(self, view: memoryview) -> int:
-        descriptor = self._opened()
-        with reading(self._folder.root / self._entry.path):
-            count = os.readv(descriptor, [view[: self._left]]) if self._left else 0
-        self._left -= count
-        if count == 0 and self._left:
-            raise changed(self._folder.root / self._entry.path)
-        if self._left == 0:
-            self._folder.check(self._entry, descriptor)
-        return count
+        file = self._opened()
+        with reading(self._path):
+            count = file.readinto(view[: self.left])
+        return self._advanced(count, file)
+
+    def read(self, count: int) -> bytes:
+        file = self._opened()
+        with reading(self._path):
+            data = file.read(count)
+        self._advanced(len(data), file)
+        return data
 
     def skip(self, count: int) -> None:
-        os.lseek(self._opened(), count, os.SEEK_CUR)
-        self._left -= count
+        self._position += count
+        self._opened().seek(self._position)
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
-    def _opened(self) -> int:
-        if self._descriptor is None:
-            self._descriptor = self._folder.open_file(self._entry)
-        return self._descriptor
+    @property
+    def left(self) -> int:
+        """Bytes that have not been read."""
+        return self.size - self._position
+
+    @property
+    def _path(self) -> Path:
+        return self._folder.root / self._entry.path
+
+    def _opened(self) -> io.FileIO:
+        if self._file is None:
+            self._file = io.FileIO(self._folder.open_file(self._entry), "rb")
+        return self._file
+
+    def _advanced(self, count: int, file: io.FileIO) -> int:
+        """Count what was read; a file must neither end early nor be another one at its end."""
+        self._position += count
+        if count == 0 and self._position < self.size:
+            raise changed(self._path)
+        if self._position == self.size:
+            self._folder.check(self._entry, file.fileno())
+        return count
 
 
 class LayerReader(io.RawIOBase):
@@ -206,6 +227,12 @@ class LayerReader(io.RawIOBase):
                 break
             filled += count
         return filled
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes; where they all come from one file, without copying them once more."""
+        if size > 0 and isinstance(self._part, _File) and self._part.left >= size:
+            return self._part.read(size)
+        return super().read(size) or b""
 
     def seekable(self) -> bool:
         return True

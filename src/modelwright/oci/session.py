@@ -202,13 +202,16 @@ class Session:
         return renewed
 
     def _send(self, call: Call, url: str, authorization: str | None) -> httpx2.Response:
-        headers = {"User-Agent": f"modelwright/{__version__}", "Accept-Encoding": "identity", **call.headers}
-        if authorization:
-            headers["Authorization"] = authorization
+        headers = self._headers(call, authorization)
         timeout = self._timeout(self.options.commit_timeout if call.patient else self.options.transfer_timeout)
         body = call.body() if call.body else None
         request = self._client.build_request(call.method, url, headers=headers, content=body, timeout=timeout)
         return self._client.send(request, stream=True)
+
+    @staticmethod
+    def _headers(call: Call, authorization: str | None) -> dict[str, str]:
+        login = {"Authorization": authorization} if authorization else {}
+        return {"User-Agent": f"modelwright/{__version__}", "Accept-Encoding": "identity", **call.headers, **login}
 
     @contextmanager
     def _followed_elsewhere(self, call: Call, url: str, left: int) -> Iterator[httpx2.Response]:

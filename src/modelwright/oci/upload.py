@@ -94,7 +94,8 @@ class Upload:
         headers = {"Content-Type": _BINARY, "Content-Length": str(size - offset)}
         if offset:
             headers["Content-Range"] = f"{offset}-{size - 1}"
-        answer = self._session.ask_once(self._call("PATCH", self._location, headers, offset), 201, 202, 204)
+        call = self._call("PATCH", self._location, headers, offset)
+        answer = self._session.ask_once(call, 201, 202, 204)
         self._location = self._session.locate(answer.header("location") or self._location)
         self._offset = size
 
