@@ -32,7 +32,7 @@ class Program:
         self.digest = ""
         self.reload = asyncio.Event()
         self.stopping = asyncio.Event()
-        self.requests = 0
+        self.open = 0
 
     def write(self) -> None:
         fresh = self.state.with_suffix(".tmp")
@@ -87,11 +87,11 @@ class Program:
                 self.write()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open += 1
         try:
             while request := await reader.readline():
                 while (await reader.readline()).strip():
                     pass
-                self.requests += 1
                 if b"/slow" in request:
                     await asyncio.sleep(0.5)
                 body = json.dumps(
@@ -101,12 +101,12 @@ class Program:
                 head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: {connection}\r\n\r\n"
                 writer.write(head.encode() + body.encode())
                 await writer.drain()
-                self.requests -= 1
                 if connection == "close":
                     break
         except ConnectionError:
             pass
         finally:
+            self.open -= 1
             writer.close()
 
 
@@ -150,8 +150,9 @@ async def run(config: Path, state: Path, fd: int) -> int:
     watching.cancel()
     await asyncio.sleep(0.3 + len(eaten) * 0)
     server.close()
+    await asyncio.sleep(0.05)  # what has been accepted reaches `answer`
     end = time.monotonic() + 5
-    while program.requests and time.monotonic() < end:
+    while program.open and time.monotonic() < end:
         await asyncio.sleep(0.01)
     if offering is not None:
         offering.cancel()

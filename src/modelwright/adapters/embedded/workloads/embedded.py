@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
 
+import msgspec
+
 from modelwright.adapters.embedded.workloads import commands, logs, program
 from modelwright.adapters.embedded.workloads.builds import BuildSupervisor
 from modelwright.adapters.embedded.workloads.cache import ModelCache, Report
@@ -235,6 +237,7 @@ class EmbeddedWorkloads:
 
     async def _obtain(self, source: ModelSource, namespace: str, folder: Path, report: Report) -> None:
         name = source.secret if isinstance(source, Download) else source.pull_secret
+        source = self._under_todays_address(source)
         request = Obtain(
             source=source,
             folder=str(folder),
@@ -243,6 +246,15 @@ class EmbeddedWorkloads:
             secret=str(secret_folder(self._data_dir, namespace, name) or ""),
         )
         await self._pool.run(request, report)
+
+    def _under_todays_address(self, source: ModelSource) -> ModelSource:
+        """An image that was pushed when this registry had another address is still this registry's."""
+        if isinstance(source, Download):
+            return source
+        host, slash, rest = source.image.partition("/")
+        if host not in self._former_registries:
+            return source
+        return msgspec.structs.replace(source, image=f"{self._registry[0]}{slash}{rest}")
 
     async def _logs(self, key: tuple[str, str], *, follow: bool) -> AsyncIterator[bytes]:
         running = self._running.get(key)

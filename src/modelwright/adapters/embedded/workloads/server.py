@@ -49,6 +49,7 @@ class ServerSupervisor:
         for generation in self._rollout.generations:
             for version in generation.record.versions if generation.live else ():
                 self._site.models.trust(version.source, self._namespace)
+        self._publish()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def apply(self, server: Server) -> None:
@@ -57,6 +58,7 @@ class ServerSupervisor:
             self.record.server = server
             self._rollout.target = None
             self._persist()
+            self._publish()  # who asks now must not hear that the former value is up to date
             self.wake()
 
     async def remove(self) -> None:
@@ -172,7 +174,6 @@ class ServerSupervisor:
     # Towards what should be -----------------------------------------------------------------------------------------
 
     async def _advance(self, now: float) -> None:
-        self._remember_what_serves()
         try:
             port, plan = await self._plan(now)
             self._failure = None
@@ -186,6 +187,7 @@ class ServerSupervisor:
                 generation.limit_memory(limit)
                 await self._keep_up(generation, now)
         self._rollout.promote(self._wanted, now)
+        self._remember_what_serves()
         self._sockets.keep_only({found.record.port for found in self._rollout.generations} | {self.record.port})
 
     async def _plan(self, now: float) -> tuple[int, Plan | None]:
@@ -278,6 +280,7 @@ class ServerSupervisor:
         ):
             self.record.served = default
             self._persist()
+            self.wake()
 
     def _publish(self) -> None:
         fresh = self._status()
