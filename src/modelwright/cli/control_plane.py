@@ -18,12 +18,15 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from modelwright.adapters.embedded.addresses import Addresses
-from modelwright.adapters.embedded.apiserver.app import create_api_app
+from modelwright.adapters.embedded.apiserver.app import ApiServer
+from modelwright.adapters.embedded.apiserver.auth import BearerToken
 from modelwright.adapters.embedded.apiserver.hosts import LoopbackOnly
 from modelwright.adapters.embedded.apiserver.listener import Listener, Tls, listen
+from modelwright.adapters.embedded.apiserver.logs import Logs
 from modelwright.adapters.embedded.certificates import Credentials, credentials, write_kubeconfig
 from modelwright.adapters.embedded.store import EmbeddedStore
 from modelwright.adapters.embedded.workloads.embedded import EmbeddedWorkloads
+from modelwright.api.kinds import KINDS
 from modelwright.engine.engine import Engine
 from modelwright.oci.server.app import create_registry_app
 from modelwright.oci.storage import ImageStorage
@@ -85,7 +88,8 @@ async def control_plane(data_dir: Path, address: Address) -> AsyncIterator[Runni
         )
         await serve(stack, Listener(LoopbackOnly(site), plain))
         tls = Tls(tokens.certificate, tokens.key)
-        await serve(stack, Listener(create_api_app(store.resources, tokens.token), api, tls=tls))
+        api_app = Logs(ApiServer(store.resources, KINDS), store.resources, workloads)
+        await serve(stack, Listener(LoopbackOnly(BearerToken(api_app, tokens.token)), api, tls=tls))
         write_kubeconfig(root / "kubeconfig", port_of(api), tokens)
         yield Running(f"http://{registry}", root / "kubeconfig", await run_engine(stack, engine))
 

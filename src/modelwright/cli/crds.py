@@ -15,9 +15,6 @@ def crds() -> None:
 
     For example: modelwright crds | kubectl apply --server-side -f -
     """
-    import yaml
+    from modelwright.api.generate import crds_yaml
 
-    from modelwright.api.crd import crd
-    from modelwright.api.kinds import KINDS
-
-    typer.echo(yaml.safe_dump_all([crd(kind) for kind in KINDS], sort_keys=False, width=120), nl=False)
+    typer.echo(crds_yaml(), nl=False)

@@ -7,9 +7,12 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from modelwright.cli.control_plane import Address
 
 DEFAULT_LISTEN = "127.0.0.1:7817"
 
@@ -59,11 +62,10 @@ def loopback_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def run(data_dir: Path, address: object) -> None:
+async def run(data_dir: Path, address: Address) -> None:
     """Run until a signal asks to end, or the control plane cannot go on."""
-    from modelwright.cli.control_plane import Address, control_plane
+    from modelwright.cli.control_plane import control_plane
 
-    assert isinstance(address, Address)  # noqa: S101 - imported late to keep the command line quick
     stop = stopping_signals()
     async with control_plane(data_dir, address) as running:
         print(f"ready {running.url}", flush=True)

@@ -1,0 +1,51 @@
+"""The program: which verb is which function. Nothing else is decided here."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from modelwright import __version__
+from modelwright.cli import agent, apply, crds, delete, describe, doctor, get, image, logs, predict, rollback, server
+from modelwright.cli import up as up_verb
+from modelwright.cli import wait as wait_verb
+from modelwright.ports.errors import ModelwrightError
+
+VERBS = (up_verb, apply, get, describe, wait_verb, logs, predict, rollback, delete, doctor, crds, server)
+
+
+def make_app() -> typer.Typer:
+    """The command line with all its verbs."""
+    app = typer.Typer(
+        name="modelwright",
+        help="An operator for the life of machine-learning models: version, trace and serve them.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(callback)
+    for verb in VERBS:
+        verb.register(app)
+    app.add_typer(image.app, name="image")
+    app.add_typer(agent.app, name="agent", hidden=True)
+    return app
+
+
+def callback(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),  # noqa: FBT003
+) -> None:
+    if version:
+        typer.echo(f"modelwright {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage."""
+    try:
+        make_app()()
+    except ModelwrightError as error:
+        print(f"modelwright: {error.message}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)
