@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,8 +34,11 @@ def unpack_archive(
     limits: Limits = Limits(),  # noqa: B008 - frozen
     *,
     name: str = "model",
+    consume: bool = False,
 ) -> Unpacked:
     """Unpack `path` into `destination`, made if absent; what is no archive is copied there as `name`.
+
+    `consume`: the file is the caller's own and may be moved instead of copied (within one file system).
 
     Only one layer is unpacked: an archive inside stays a file. On an error the caller removes the destination
     (or uses `unpacked_into`). Raises Rejected, or Unavailable (DiskFull).
@@ -50,7 +54,7 @@ def unpack_archive(
             return unpack_tar(file, destination, limits)
         if kind == "tar.gz":
             return unpack_tar(gz.gunzip(file, limits), destination, limits)
-        return _place(file, path.stat().st_size, destination, limits, name)
+        return _place(file, path if consume else None, destination, limits, name)
 
 
 def _kind(path: Path, start: bytes, limits: Limits) -> str:
@@ -73,11 +77,13 @@ def _refuse_others(start: bytes, name: str) -> None:
             )
 
 
-def _place(file: BinaryIO, size: int, destination: Path, limits: Limits, name: str) -> Unpacked:
+def _place(file: BinaryIO, own: Path | None, destination: Path, limits: Limits, name: str) -> Unpacked:
     parts = entry_parts(name)
     if len(parts) != 1:
         raise Rejected(f"{shown(name)} is not a file name", reason="ArchiveEscapes")
     refuse_whiteout(parts)
+    size = os.fstat(file.fileno()).st_size
     with SafeTree(destination, limits) as tree:
-        tree.file(parts, size, file.read)
+        if own is None or not tree.adopt(parts, size, own):
+            tree.file(parts, size, file.read)
         return tree.unpacked

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -99,6 +100,18 @@ class SafeTree:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
                 os.fchmod(descriptor, 0o644)
                 _copy(file.write, size, read)
+
+    def adopt(self, parts: tuple[str, ...], size: int, source: Path) -> bool:
+        """Move a file of ours to a new name at the root; False if it lies on another file system."""
+        root = self._open[0][1]
+        if source.stat().st_dev != os.fstat(root).st_dev or not stat.S_ISREG(source.lstat().st_mode):
+            return False
+        self._count_bytes(parts, size)
+        self._register(parts, folder=False)
+        os.close(self._create(parts, root))
+        source.chmod(0o644)
+        os.rename(source, parts[-1], dst_dir_fd=root)
+        return True
 
     def _count_bytes(self, parts: tuple[str, ...], size: int) -> None:
         self._size += size

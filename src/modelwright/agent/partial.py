@@ -1,0 +1,90 @@
+"""A download on its way: the bytes so far, and beside them what tells whether they may be continued."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from modelwright.oci import digests
+from modelwright.oci.disk import disk_errors
+from modelwright.ports.errors import Conflict
+from modelwright.ports.images import Digest
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Where the bytes came from.
+
+    `url`: the digest of the URL, which may hold secrets.
+    `validator`: a strong ETag or a date, as If-Range takes it (RFC 9110, 13.1.5).
+    """
+
+    url: str
+    validator: str = ""
+
+
+class Partial:
+    """The `.part` file and its sidecar `.part.json`; a context manager that closes, and keeps, both."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._sidecar = path.with_name(f"{path.name}.json")
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND
+        self._descriptor = os.open(path, flags, 0o600)
+        self.origin = Origin("")
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def __enter__(self) -> Partial:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise Conflict(f"{self.path} is being downloaded by another process", reason="DownloadBusy") from None
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        os.close(self._descriptor)
+
+    def load(self, url: str) -> None:
+        """Take over what an earlier run left, if it came from the same address; else begin anew."""
+        try:
+            found = msgspec.json.decode(self._sidecar.read_bytes(), type=Origin)
+        except (OSError, msgspec.MsgspecError):
+            found = Origin("")
+        if found.url != url:
+            self.restart(Origin(url))
+            return
+        self.origin = found
+        while chunk := os.pread(self._descriptor, digests.CHUNK, self.size):
+            self._hash.update(chunk)
+            self.size += len(chunk)
+
+    def restart(self, origin: Origin) -> None:
+        """Forget the bytes; what comes now is from `origin`."""
+        os.ftruncate(self._descriptor, 0)
+        self._hash, self.size, self.origin = hashlib.sha256(), 0, origin
+        self._sidecar.write_bytes(msgspec.json.encode(origin))
+
+    def append(self, chunk: bytes) -> None:
+        """Write and hash. Raises Unavailable (DiskFull)."""
+        view = memoryview(chunk)
+        with disk_errors():
+            while view:
+                written = os.write(self._descriptor, view)
+                self._hash.update(view[:written])
+                self.size += written
+                view = view[written:]
+
+    def digest(self) -> Digest:
+        """The digest of the bytes so far."""
+        return digests.finish(self._hash)
+
+    def discard(self) -> None:
+        """Remove both files."""
+        self._sidecar.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
