@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 from tests.contract.kube_apiserver import PROGRAMS, KubeApiserver, running_kube_apiserver
-from tests.contract.subjects import Subject, kubernetes_subject
+from tests.contract.subjects import Subject, embedded_api_subject, embedded_subject, kubernetes_subject
 
 INSTALL = Path(__file__).parents[1] / "tools" / "install.py"
 
@@ -37,8 +38,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.apiserver)
 
 
-@pytest.fixture(params=[pytest.param("kubernetes", marks=pytest.mark.apiserver)])
-async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
+@pytest.fixture(params=["embedded", "kubernetes-on-embedded", pytest.param("kubernetes", marks=pytest.mark.apiserver)])
+async def subject(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
     """Each store that the suite is about, one after the other."""
-    async with kubernetes_subject(request.getfixturevalue("kube_apiserver")) as subject:
+    async with _subject(request, tmp_path) as subject:
         yield subject
+
+
+def _subject(request: pytest.FixtureRequest, folder: Path) -> AbstractAsyncContextManager[Subject]:
+    match request.param:
+        case "embedded":
+            return embedded_subject(folder)
+        case "kubernetes-on-embedded":
+            return embedded_api_subject(folder)
+        case _:
+            return kubernetes_subject(request.getfixturevalue("kube_apiserver"))
