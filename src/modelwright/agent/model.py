@@ -1,7 +1,8 @@
 """Putting a model into a folder of this machine: downloaded or pulled, verified, whole or not at all.
 
-    FOLDER/model/...        its content
+    FOLDER/model/...        its content, which appears in one step
     FOLDER/manifest.json    what that was, for verifying it again before it is served after a restart
+    FOLDER/.*               what has arrived of it, for going on after an interruption
 
 Nothing is flushed to the disk: after a power loss a folder that is not whole is found by its manifest and made anew.
 """
@@ -9,13 +10,12 @@ Nothing is flushed to the disk: after a power loss a folder that is not whole is
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from modelwright.agent.build import LocalRegistry
+from modelwright.agent.build import LocalRegistry, open_repository
 from modelwright.agent.manifest import FolderManifest, describe, verify
 from modelwright.ports.errors import Mismatch
 from modelwright.ports.workloads import Download, ModelSource
@@ -24,22 +24,46 @@ Report = Callable[[int, int], None]
 """Called with bytes done and bytes in all (0: not known)."""
 
 
-def obtain(source: ModelSource, folder: Path, registry: LocalRegistry, *, secret: Path | None, report: Report) -> Path:
+def obtain(
+    source: ModelSource,
+    folder: Path,
+    registry: LocalRegistry,
+    *,
+    forbidden: tuple[Path, ...] = (),
+    secret: Path | None = None,
+    report: Report | None = None,
+) -> Path:
     """The folder of the verified model, `folder/model`; what is there already is verified and used.
 
-    `secret` is a folder with the keys of the source's secret as files.
-    Raises what downloading and pulling raise: Mismatch, Rejected, Forbidden, NotFound, Unavailable.
+    `secret` is a folder with the keys of the source's secret as files; nothing is read from `forbidden` folders.
+    One process at a time may do this for one folder.
+    Raises what downloading and pulling raise: Mismatch, Rejected, Forbidden, NotFound, Invalid, Unavailable.
     """
-    if not _is_whole(folder, report):
-        shutil.rmtree(folder, ignore_errors=True)
-        _bring(source, folder, registry, secret, report)
-    return folder / "model"
+    report = report or _silent
+    model, manifest = folder / "model", folder / "manifest.json"
+    if _is_whole(model, manifest, report):
+        return model
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    manifest.unlink(missing_ok=True)
+    shutil.rmtree(model, ignore_errors=True)
+    if isinstance(source, Download):
+        _download(source, model, forbidden, secret, report)
+    else:
+        _pull(source.image, model, registry, secret, report)
+    fresh = folder / ".manifest.json.new"
+    fresh.write_bytes(msgspec.json.encode(describe(model)))
+    fresh.replace(manifest)
+    return model
 
 
-def _is_whole(folder: Path, report: Report) -> bool:
+def _silent(_done: int, _total: int) -> None:
+    pass
+
+
+def _is_whole(model: Path, manifest: Path, report: Report) -> bool:
     try:
-        manifest = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=FolderManifest)
-        verify(folder / "model", manifest, _adding_up(manifest.size, report))
+        known = msgspec.json.decode(manifest.read_bytes(), type=FolderManifest)
+        verify(model, known, _adding_up(known.size, report))
     except (OSError, msgspec.MsgspecError, Mismatch):
         return False
     return True
@@ -56,32 +80,29 @@ def _adding_up(total: int, report: Report) -> Callable[[int], None]:
     return moved
 
 
-def _bring(source: ModelSource, folder: Path, registry: LocalRegistry, secret: Path | None, report: Report) -> None:
-    """Into a temporary folder, then to its place in one step."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="model-") as scratch:
-        fresh = Path(scratch) / "fresh"
-        fresh.mkdir(mode=0o700)
-        if isinstance(source, Download):
-            _download(source, fresh / "model", secret, report)
-        else:
-            _pull(source.image, fresh / "model", registry, secret, report)
-        (fresh / "manifest.json").write_bytes(msgspec.json.encode(describe(fresh / "model")))
-        fresh.replace(folder)
-
-
-def _download(source: Download, destination: Path, secret: Path | None, report: Report) -> None:
+def _download(
+    source: Download, destination: Path, forbidden: tuple[Path, ...], secret: Path | None, report: Report
+) -> None:
     from modelwright.agent.fetch import fetch
+    from modelwright.agent.policy import Policy
 
-    fetch(source.url, destination, sha256sum=source.sha256sum, secret=secret, report=report)
+    policy = Policy(forbidden_folders=forbidden)
+    fetch(
+        source.url,
+        destination,
+        sha256sum=source.sha256sum,
+        secret=secret,
+        policy=policy,
+        report=report,
+        durable=False,
+    )
 
 
 def _pull(image: str, destination: Path, registry: LocalRegistry, secret: Path | None, report: Report) -> None:
-    from modelwright.agent.build import open_repository
-    from modelwright.oci import pull
+    from modelwright.oci.pull import pull
     from modelwright.oci.reference import parse
 
-    reference = parse(image)
+    reference = parse(image, default_host=registry.host)
     credentials = secret / ".dockerconfigjson" if secret is not None else None
     with open_repository(reference.name, registry, credentials) as images:
-        pull.pull(images, reference.target, destination, report=report)
+        pull(images, reference.target, destination, report=report, durable=False)

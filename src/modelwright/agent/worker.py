@@ -42,6 +42,7 @@ class ObtainRequest(msgspec.Struct, tag="obtain", rename="camel", kw_only=True):
     folder: str
     registry_host: str
     registry_storage: str
+    forbidden: tuple[str, ...] = ()
     secret: str = ""
 
 
@@ -109,14 +110,22 @@ class _Answering:
 
     def _do(self, request: Request) -> Built | None:
         registry = LocalRegistry(request.registry_host, Path(request.registry_storage))
+        forbidden = tuple(Path(path) for path in request.forbidden)
         if isinstance(request, ObtainRequest):
             secret = Path(request.secret) if request.secret else None
-            obtain(request.source, Path(request.folder), registry, secret=secret, report=self._report)
+            obtain(
+                request.source,
+                Path(request.folder),
+                registry,
+                forbidden=forbidden,
+                secret=secret,
+                report=self._report,
+            )
             return None
         return build(
             request.action,
             registry,
-            forbidden=tuple(Path(path) for path in request.forbidden),
+            forbidden=forbidden,
             credentials=Path(request.push_secret) / ".dockerconfigjson" if request.push_secret else None,
             report=self._report,
         )

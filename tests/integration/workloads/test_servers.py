@@ -11,10 +11,6 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-
-from modelwright.adapters.embedded.workloads import EmbeddedWorkloads
-from modelwright.ports.errors import Terminal
-from modelwright.ports.workloads import Container, Resources, Server
 from tests.integration.workloads.support import (
     DEADLINE,
     OWNER,
@@ -31,6 +27,10 @@ from tests.integration.workloads.support import (
     until,
     until_server,
 )
+
+from modelwright.adapters.embedded.workloads import EmbeddedWorkloads
+from modelwright.ports.errors import Terminal
+from modelwright.ports.workloads import Container, Resources, Server
 
 pytestmark = pytest.mark.anyio
 replace = msgspec.structs.replace
@@ -130,9 +130,7 @@ async def test_a_candidate_that_loads_all_but_its_default_is_refused(
     await workloads.apply(a_server(data_dir, "v1"))
     await until_server(workloads, lambda status: status.up_to_date)
     await workloads.apply(a_server(data_dir, "v2", "broken"))
-    status = await until_server(
-        workloads, lambda status: any(version.phase == "Failed" for version in status.versions)
-    )
+    status = await until_server(workloads, lambda status: any(version.phase == "Failed" for version in status.versions))
     assert status.serving_version == "v1"
     assert not status.up_to_date
 

@@ -243,6 +243,7 @@ class EmbeddedWorkloads:
             folder=str(folder),
             registry_host=self._registry[0],
             registry_storage=str(self._registry[1]),
+            forbidden=(str(self._data_dir),),
             secret=str(secret_folder(self._data_dir, namespace, name) or ""),
         )
         await self._pool.run(request, report)

@@ -25,6 +25,7 @@ class Obtain(msgspec.Struct, tag="obtain", rename="camel", kw_only=True):
     folder: str
     registry_host: str
     registry_storage: str
+    forbidden: tuple[str, ...] = ()
     secret: str = ""
 
 

@@ -88,7 +88,7 @@ class WorkerPool:
             raise Unavailable("the program is stopping", reason="Interrupted")
         while self._idle:
             worker = self._idle.pop()
-            if not worker.process.exited:
+            if worker.process.is_alive():
                 return worker
             self._discard(worker)
         return self._new()

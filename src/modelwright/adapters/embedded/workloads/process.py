@@ -146,6 +146,10 @@ class Process:
         self._timer: asyncio.TimerHandle | None = None
         self._watch()
 
+    def is_alive(self) -> bool:
+        """Whether it runs at this moment, even if its end has not been noticed yet."""
+        return not self.exited and is_alive(self.identity)
+
     def signal(self, number: signal.Signals) -> None:
         """Signal the process itself."""
         if self.exited:
