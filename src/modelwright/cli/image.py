@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from modelwright.cli.image_progress import Shown, readable
+from modelwright.cli.output import note, report, say
 from modelwright.ports.errors import Invalid, ModelwrightError
 
 if TYPE_CHECKING:
+    from modelwright.oci.base import Base
     from modelwright.oci.client import RegistryRepository
     from modelwright.oci.reference import Reference
 
@@ -20,48 +22,187 @@ app = typer.Typer(help="Build, inspect, pull, verify and prune model images.", n
 
 RefArgument = Annotated[str, typer.Argument(metavar="REF", help="HOST/REPOSITORY[:TAG][@DIGEST]")]
 PlainOption = Annotated[
-    bool, typer.Option("--plain-http", help="Speak http without TLS (this machine's registries need no such option).")
+    bool, typer.Option("--plain-http", help="Speak http without TLS (registries on this machine need no such option).")
 ]
-CAOption = Annotated[Path | None, typer.Option("--ca-file", help="CA certificate (PEM) of the registry.")]
+CAOption = Annotated[Path | None, typer.Option("--ca-file", metavar="FILE", help="CA certificate (PEM) to trust.")]
 RegistryOption = Annotated[
-    str | None, typer.Option("--registry", envvar="MODELWRIGHT_REGISTRY", help="Registry of a REF that names none.")
+    str | None,
+    typer.Option("--registry", metavar="HOST", envvar="MODELWRIGHT_REGISTRY", help="Registry of a REF without a host."),
 ]
 TokenHostOption = Annotated[
-    list[str] | None, typer.Option("--token-host", help="Token service of another domain to trust with credentials.")
+    list[str] | None,
+    typer.Option("--token-host", metavar="HOST", help="Token service under another domain to trust with credentials."),
 ]
+JSONOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+DAY = 24 * 3600
+
+
+class Access(NamedTuple):
+    """What all verbs are told about registries."""
+
+    registry: str | None
+    plain_http: bool
+    ca_file: Path | None
+    token_hosts: list[str] | None
 
 
 @app.command()
 def build(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder (or single file) with the model.")],
     ref: RefArgument,
+    base: Annotated[str | None, typer.Option("--base", metavar="REF", help="Image to put the model on top of.")] = None,
+    mount_from: Annotated[
+        list[str] | None,
+        typer.Option("--mount-from", metavar="REPO", help="Repository of the same registry that may have layers."),
+    ] = None,
     plain_http: PlainOption = False,
     ca_file: CAOption = None,
     registry: RegistryOption = None,
     token_host: TokenHostOption = None,
-    mount: Annotated[
-        list[str] | None, typer.Option("--mount-from", help="Repository of the same registry that may have layers.")
-    ] = None,
 ) -> None:
-    """Pack a model folder into an image and push it; the digest is printed last."""
-    with _failing_clearly(), _repository(ref, registry, plain_http, ca_file, token_host) as (reference, images):
+    """Pack a model folder into an image and push it; the digest is printed last.
+
+    The same files give the same digest on every machine. A tag that holds other content is never overwritten.
+    """
+    access = Access(registry, plain_http, ca_file, token_host)
+    with _failing_clearly(), ExitStack() as stack:
         from modelwright.oci import push
 
+        reference, images = stack.enter_context(_repository(ref, access))
         if reference.digest:
             raise Invalid("a digest is what a build gives, not what it takes: give a tag", reason="InvalidReference")
+        below = _base(stack, base, access)
         tag = reference.tag or "latest"
         with Shown() as shown:
-            pushed = push.push_folder(folder, images, (tag,), sources=tuple(mount or ()), watcher=shown)
-        _say(
+            pushed = push.push_folder(
+                folder, images, (tag,), base=below, sources=tuple(mount_from or ()), watcher=shown
+            )
+        note(
             f"{images.name}:{tag}: {pushed.uploaded_layers} of {pushed.layers} layers uploaded "
             f"({readable(pushed.uploaded_bytes)} of {readable(pushed.size)})"
         )
-        typer.echo(pushed.digest)
+        say(pushed.digest)
 
 
-def _say(text: str) -> None:
-    """To stderr: stdout is for results that scripts read."""
-    typer.echo(text, err=True)
+@app.command()
+def inspect(
+    ref: RefArgument,
+    as_json: JSONOption = False,
+    plain_http: PlainOption = False,
+    ca_file: CAOption = None,
+    registry: RegistryOption = None,
+    token_host: TokenHostOption = None,
+) -> None:
+    """Show what an image is made of: platforms, layers, files, and what refers to it."""
+    with _failing_clearly(), _repository(ref, Access(registry, plain_http, ca_file, token_host)) as (reference, images):
+        from modelwright.cli.image_inspect import describe, print_description
+
+        print_description(describe(images, reference.target), as_json=as_json)
+
+
+@app.command()
+def pull(
+    ref: RefArgument,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make; it must not exist or be empty.")],
+    plain_http: PlainOption = False,
+    ca_file: CAOption = None,
+    registry: RegistryOption = None,
+    token_host: TokenHostOption = None,
+) -> None:
+    """Put the model of an image into a folder, verified; a broken pull is gone on with by the next one."""
+    with _failing_clearly(), _repository(ref, Access(registry, plain_http, ca_file, token_host)) as (reference, images):
+        from modelwright.oci import pull as pulling
+
+        with Shown() as shown:
+            pulled = pulling.pull(images, reference.target, folder, report=shown.at)
+        note(f"{pulled.entries} files and folders, {readable(pulled.size)} in {folder}")
+        say(pulled.digest)
+
+
+@app.command()
+def verify(
+    ref: RefArgument,
+    as_json: JSONOption = False,
+    plain_http: PlainOption = False,
+    ca_file: CAOption = None,
+    registry: RegistryOption = None,
+    token_host: TokenHostOption = None,
+) -> None:
+    """Read every manifest and blob of an image and check digests, sizes and types; exit 1 if one is wrong."""
+    with _failing_clearly(), _repository(ref, Access(registry, plain_http, ca_file, token_host)) as (reference, images):
+        import msgspec
+
+        from modelwright.oci import verify as verifying
+
+        parts = []
+        for part in verifying.verify(images, reference.target):
+            parts.append(part)
+            if not as_json:
+                say(f"{'wrong' if part.fault else 'ok':5}  {part.digest}  {readable(part.size):>10}  {part.media_type}")
+                if part.fault:
+                    say(f"       {part.fault}")
+        if as_json:
+            say(msgspec.json.encode(parts).decode())
+        wrong = sum(1 for part in parts if part.fault)
+        if wrong:
+            raise Invalid(f"{wrong} of {len(parts)} parts of {ref} are wrong: do not use it", reason="ImageWrong")
+
+
+@app.command()
+def prune(
+    repo: Annotated[str | None, typer.Argument(metavar="[REPO]", help="HOST/REPOSITORY to remove tags from.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", metavar="PATTERN", help="Tags to keep, such as 'v1.*'; repeatable.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="D", help="Free space in the registry of `up --data-dir D`.")
+    ] = None,
+    grace: Annotated[float, typer.Option(metavar="SECONDS", help="With --data-dir: spare what is younger.")] = DAY,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    plain_http: PlainOption = False,
+    ca_file: CAOption = None,
+    registry: RegistryOption = None,
+    token_host: TokenHostOption = None,
+) -> None:
+    """Remove tags of a repository with the manifests that only they need, or free space in the embedded registry."""
+    if (repo is None) == (data_dir is None) or (repo is not None and not keep) or (data_dir is not None and dry_run):
+        raise typer.BadParameter("give REPO with at least one --keep, or --data-dir alone")
+    with _failing_clearly():
+        if repo is None:
+            _collect(data_dir or Path(), grace)
+        else:
+            _prune(repo, tuple(keep or ()), Access(registry, plain_http, ca_file, token_host), dry_run=dry_run)
+
+
+def _prune(repo: str, keep: tuple[str, ...], access: Access, *, dry_run: bool) -> None:
+    from modelwright.oci import prune as pruning
+
+    with _repository(repo, access) as (reference, images):
+        if reference.tag or reference.digest:
+            raise Invalid("prune takes a repository without tag or digest", reason="InvalidReference")
+        planned = pruning.plan(images, keep)
+        for tag in (*planned.tags, *planned.shared_tags):
+            say(f"{images.name}:{tag}")
+        remaining = () if dry_run else pruning.carry_out(images, planned)
+        for tag in remaining:
+            note(f"{tag} stays: the registry deletes no tag without its image, which a kept tag names too")
+        done = "would be removed" if dry_run else "removed"
+        count = len(planned.tags) + len(planned.shared_tags) - len(remaining)
+        note(
+            f"{count} tags and {len(planned.manifests)} manifests {done} (the registry frees the space itself)"
+        )
+
+
+def _collect(data_dir: Path, grace: float) -> None:
+    from modelwright.oci.garbage import collect_garbage
+    from modelwright.oci.storage import ImageStorage
+
+    folder = data_dir / "registry"
+    if not folder.is_dir():
+        raise Invalid(f"{data_dir} is no data directory of `modelwright up`", reason="NoDataDirectory")
+    freed = collect_garbage(ImageStorage(folder), grace)
+    say(f"{freed.blobs} blobs and {freed.uploads} broken uploads removed, {readable(freed.bytes)} freed")
 
 
 @contextmanager
@@ -69,18 +210,30 @@ def _failing_clearly() -> Iterator[None]:
     try:
         yield
     except ModelwrightError as error:
-        typer.echo(f"error: {error.message} ({error.reason})", err=True)
+        report(f"{error.message} ({error.reason})")
+        raise typer.Exit(1) from None
+    except OSError as error:
+        report(f"{error.filename or 'the system'}: {error.strerror or error}")
         raise typer.Exit(1) from None
 
 
 @contextmanager
-def _repository(
-    ref: str, registry: str | None, plain_http: bool, ca_file: Path | None, token_hosts: list[str] | None
-) -> Iterator[tuple[Reference, RegistryRepository]]:
+def _repository(ref: str, access: Access) -> Iterator[tuple[Reference, RegistryRepository]]:
     from modelwright.oci import client, reference
     from modelwright.oci.session import Options
 
-    parsed = reference.parse(ref, default_host=registry)
-    options = Options(plain_http=plain_http or None, ca_file=ca_file, token_hosts=tuple(token_hosts or ()))
+    parsed = reference.parse(ref, default_host=access.registry)
+    options = Options(
+        plain_http=access.plain_http or None, ca_file=access.ca_file, token_hosts=tuple(access.token_hosts or ())
+    )
     with client.connect(parsed, options) as images:
         yield parsed, images
+
+
+def _base(stack: ExitStack, ref: str | None, access: Access) -> Base:
+    from modelwright.oci import base
+
+    if ref is None:
+        return base.NO_BASE
+    reference, images = stack.enter_context(_repository(ref, access))
+    return base.load(images, reference.target)

@@ -30,6 +30,7 @@ class Shown:
     def __init__(self, stream: TextIO | None = None) -> None:
         out = stream or sys.stderr
         self._bars: Bars = _RichBars() if stream is None and out.isatty() else _Lines(out)
+        self._arrived: int | None = None
 
     def __enter__(self) -> Shown:
         return self
@@ -40,6 +41,13 @@ class Shown:
     def planned(self, size: int, count: int) -> None:
         """The image has this many bytes in this many layers."""
         self._bars.start(size, count)
+
+    def at(self, done: int, total: int) -> None:
+        """So many of all bytes have arrived; called under a lock."""
+        if self._arrived is None:
+            self._bars.start(total, 0)
+        self._bars.add("moved", done - (self._arrived or 0))
+        self._arrived = done
 
     def hashed(self, count: int) -> None:
         """So many more bytes have been read for their digests."""
@@ -60,6 +68,10 @@ def readable(size: int) -> str:
     return f"{amount:.1f} TB"
 
 
+def _planned(size: int, layers: int) -> str:
+    return f"{readable(size)} to move" + (f" in {layers} layer{'' if layers == 1 else 's'}" if layers else "")
+
+
 class _Lines:
     """Plain lines for logs: the first one at once, then one each ten seconds."""
 
@@ -71,7 +83,7 @@ class _Lines:
 
     def start(self, size: int, layers: int) -> None:
         self._size = size
-        print(f"{readable(size)} in {layers} layer{'' if layers == 1 else 's'}", file=self._out, flush=True)
+        print(_planned(size, layers), file=self._out, flush=True)
 
     def add(self, name: str, count: int) -> None:
         with self._lock:
@@ -116,7 +128,7 @@ class _RichBars:
 
     def start(self, size: int, layers: int) -> None:
         self._size = size
-        self._progress.console.print(f"{readable(size)}, layers: {layers}")
+        self._progress.console.print(_planned(size, layers))
         self._progress.start()
 
     def add(self, name: str, count: int) -> None:

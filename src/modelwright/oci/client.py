@@ -12,7 +12,7 @@ import msgspec
 from modelwright.oci import digests, manifests, media
 from modelwright.oci.answers import Answer
 from modelwright.oci.digests import CHUNK
-from modelwright.oci.reference import Reference
+from modelwright.oci.reference import Reference, split_name
 from modelwright.oci.session import Call, Options, Session
 from modelwright.oci.upload import Upload
 from modelwright.ports.errors import AlreadyExists, Invalid, Mismatch, NotFound, Unavailable
@@ -111,7 +111,14 @@ class RegistryRepository:
         """Store a blob unless it is there. Raises Conflict (StorageChanged), Mismatch, Forbidden, Unavailable."""
         upload = Upload(self._session, self._repository, content, progress)
         if not upload.stored():
-            upload.run(tuple(source for source in sources if source != self._repository))
+            upload.run(tuple(self._mountable(sources)))
+
+    def _mountable(self, sources: tuple[str, ...]) -> Iterator[str]:
+        """The repositories of this registry among `[host/]repository` names, other than this one."""
+        for source in sources:
+            host, repository = split_name(source, default_host=self._session.host)
+            if host == self._session.host and repository != self._repository:
+                yield repository
 
     def tags(self) -> list[str]:
         """All tags, sorted; none if the repository does not exist yet."""

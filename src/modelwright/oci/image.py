@@ -13,16 +13,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 from modelwright.oci import digests, folder, layers, media
-from modelwright.oci.base import NO_BASE, Base, BasePlatform
+from modelwright.oci.base import NO_BASE, PLATFORMS, Base, BasePlatform
 from modelwright.oci.layers import Layer
 from modelwright.ports.errors import Invalid
 from modelwright.ports.images import Descriptor, Digest, Manifest, Progress
 
-PLATFORMS: tuple[dict[str, str], ...] = (
-    {"architecture": "amd64", "os": "linux"},
-    {"architecture": "arm64", "os": "linux"},
-    {"architecture": "arm", "os": "linux", "variant": "v7"},
-)
 HASHERS = 4
 """Files hashed at once: more would only compete for the disk."""
 _MAX_ALL_LAYERS = 127

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from modelwright.oci import folder, image, layers
-from modelwright.oci.base import NO_BASE, Base
+from modelwright.oci.base import NO_BASE, Base, RemoteBlob
 from modelwright.oci.image import HASHERS, Image
 from modelwright.oci.layers import Layer, LayerPlan
 from modelwright.ports.errors import AlreadyExists, Invalid
@@ -116,7 +116,8 @@ class _Push:
             uploading = [uploaders.submit(self._upload, future) for future in hashing]
             _all_done([*hashing, *uploading])
             built = image.assemble(_results(hashing), base)
-            _all_done([uploaders.submit(self._images.write_blob, config) for config in built.configs])
+            small = [uploaders.submit(self._images.write_blob, config) for config in built.configs]
+            _all_done([*small, *(uploaders.submit(self._bring, blob, base.source) for blob in base.contents)])
         return self._finish(built, tags)
 
     def _finish(self, built: Image, tags: tuple[str, ...]) -> Pushed:
@@ -177,6 +178,10 @@ class _Push:
         self._watcher.moved(layer.size - sent)
         with self._lock:
             self._uploaded[layer.digest] = max(sent, self._uploaded.get(layer.digest, 0))
+
+    def _bring(self, blob: RemoteBlob, source: str) -> None:
+        """A layer of the base image: mounted if it is on the same registry, else copied."""
+        self._images.write_blob(blob, sources=(source,), progress=self._unless_stopped(lambda _count: None))
 
     def _unless_stopped(self, progress: Progress) -> Progress:
         def checked(count: int) -> None:

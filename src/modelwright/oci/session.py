@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -20,12 +18,11 @@ from modelwright.oci.answers import Answer
 from modelwright.oci.auth import Authenticator, bare_host
 from modelwright.oci.credentials import Credentials
 from modelwright.oci.reference import is_loopback
-from modelwright.ports.errors import Forbidden, Mismatch, ModelwrightError, Retryable, Unavailable
+from modelwright.oci.retry import Retry
+from modelwright.ports.errors import Forbidden, Mismatch, ModelwrightError, Unavailable
 
 Body = Callable[[], Iterator[bytes]]
 """Makes the body of a request anew for each attempt."""
-
-T = TypeVar("T")
 
 _CERTIFICATE_FOLDERS = (
     Path("/etc/docker/certs.d"),
@@ -33,7 +30,6 @@ _CERTIFICATE_FOLDERS = (
     Path("~/.config/containers/certs.d"),
 )
 _MAX_REDIRECTS = 5
-_MAX_RETRY_AFTER = 60.0
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -76,7 +72,7 @@ class Session:
     ) -> None:
         self.host = host
         self.options = options or Options()
-        self._pause = pause
+        self.retry = Retry(self.options.attempts, self.options.first_pause, pause=pause)
         self._api_host = "registry-1.docker.io" if host in {"docker.io", "index.docker.io"} else host
         self._client = self._make_client()
         try:
@@ -109,7 +105,7 @@ class Session:
 
     def ask(self, call: Call, *accepted: int) -> Answer:
         """The answer, tried again while that may help. Raises for a status that is not among those accepted."""
-        return self.retrying(lambda: self.ask_once(call, *accepted))
+        return self.retry.run(lambda: self.ask_once(call, *accepted))
 
     def ask_once(self, call: Call, *accepted: int) -> Answer:
         """The answer of a single attempt (authentication aside)."""
@@ -125,26 +121,6 @@ class Session:
         error.message = self._auth.redact(error.message)
         error.args = (error.message,)
         return error
-
-    def retrying(self, attempt: Callable[[], T]) -> T:
-        """What `attempt` returns, tried again after retryable errors, with growing and random pauses."""
-        for number in range(1, self.options.attempts):
-            try:
-                return attempt()
-            except Retryable as error:
-                if not self.rest(number, error):
-                    raise
-        return attempt()
-
-    def rest(self, number: int, error: Retryable) -> bool:
-        """Pause after the failed attempt of this number; False if it makes no sense to go on."""
-        if number >= self.options.attempts or not isinstance(error, Unavailable):
-            return False
-        if error.after is not None and error.after > _MAX_RETRY_AFTER:
-            return False
-        longest = self.options.first_pause * 2 ** (number - 1)
-        self._pause(max(error.after or 0.0, longest * random.uniform(0.5, 1.0)))  # noqa: S311 - spreads load only
-        return True
 
     @contextmanager
     def opened(self, call: Call) -> Iterator[httpx2.Response]:
@@ -276,7 +252,7 @@ class Session:
                 )
             return answer.status, answer.body
 
-        return self.retrying(attempt)
+        return self.retry.run(attempt)
 
     def _make_client(self) -> httpx2.Client:
         return httpx2.Client(

@@ -65,14 +65,14 @@ class Upload:
             self._send()
             return True
         except Unavailable as error:
-            if not self._session.rest(number, error):
+            if not self._session.retry.rest(number, error):
                 raise
         except (Mismatch, NotFound, Invalid) as error:
             self._refuse_changed_content(error)
             self._forget()
             if isinstance(error, Invalid) and not self._offset:
                 raise
-            if not self._session.rest(number, Unavailable(error.message)):
+            if not self._session.retry.rest(number, Unavailable(error.message)):
                 raise
         except BaseException:
             self._forget()
