@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -99,8 +101,15 @@ class LoadedModel:
             when_idle()
 
     def release(self) -> None:
-        """Drops the model, which frees its memory; this may take a while."""
+        """Drops the model and gives its memory back to the system; this may take a while."""
         del self.model
+        _trim_heap()
+
+
+def _trim_heap() -> None:
+    """The C library keeps freed memory for later; a model's worth of it is better off with others (glibc only)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def load_version(config: VersionConfig, recipe: Recipe, allow_unsafe_formats: bool) -> LoadedModel:

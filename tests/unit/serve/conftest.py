@@ -104,10 +104,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Client:
     """Speaks ASGI to an App; `registry` and `pool` are the ones behind it."""
 
-    def __init__(self, registry: Registry, pool: InferencePool) -> None:
+    def __init__(self, registry: Registry, pool: InferencePool | None = None) -> None:
         self.registry = registry
-        self.pool = pool
-        self.app = App(registry, pool)
+        self.pool = pool or InferencePool(max_queue=128)
+        self.app = App(registry, self.pool)
 
     async def ask(
         self, method: str, path: str, body: Any = b"", chunks: int = 1, headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -135,6 +135,11 @@ class Client:
 
     async def post(self, path: str, body: Any) -> Answer:
         return await self.ask("POST", path, body)
+
+
+@pytest.fixture(scope="session")
+def asgi_client() -> type[Client]:
+    return Client
 
 
 Serve = Callable[..., Awaitable[Client]]
