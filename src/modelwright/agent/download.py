@@ -59,6 +59,7 @@ class Download:
         self._report = report or _silent
         self._pause = pause
         self._name = ""
+        self._continued = False
 
     def run(self, path: Path) -> Downloaded:
         """Download, and verify where a checksum is known.
@@ -68,10 +69,10 @@ class Download:
         """
         with Partial(path) as part:
             part.load(self._identity)
-            continued = part.size > 0
+            self._continued = part.size > 0
             self._attempts(part)
-            if self._expected and continued and part.digest() != f"sha256:{self._expected}":
-                part.restart(Origin(self._identity))  # perhaps the file was exchanged between the runs
+            if self._expected and self._continued and part.digest() != f"sha256:{self._expected}":
+                part.restart(Origin(self._identity))  # perhaps the file was exchanged in between
                 self._attempts(part)
             self._verify(part)
             return Downloaded(part.digest(), part.size, self._name)
@@ -101,7 +102,7 @@ class Download:
                 self._finished_or_restart(part, response)
                 return
             total = self._begin(part, response)
-            for chunk in response.iter_raw(digests.CHUNK):
+            for chunk in response.iter_raw():  # as they come: what a chunker holds back is lost on a cut
                 if part.size + len(chunk) > self._policy.max_bytes:
                     raise self._too_large(part)
                 part.append(chunk)
@@ -127,9 +128,11 @@ class Download:
             if match is None or int(match[1]) != part.size or (part.size == 0) or not _same(part.origin, origin):
                 part.restart(Origin(self._identity))
                 raise Unavailable(f"{self._url} sent another part than was asked for", reason="DownloadCut")
+            self._continued = True
             total = 0 if match[3] == "*" else int(match[3])
         else:
             part.restart(origin)
+            self._continued = False
             length = response.headers.get("content-length", "")
             total = int(length) if length.isascii() and length.isdigit() else 0
         if total > self._policy.max_bytes:

@@ -16,7 +16,7 @@ from modelwright.oci.tree import Limits, SafeTree, Unpacked
 from modelwright.ports.errors import Forbidden, Invalid, NotFound, Rejected
 from modelwright.ports.images import Digest
 
-_URL = re.compile(r"file:(?://(?:localhost)?)?(/[!-~]*)\Z", re.IGNORECASE)
+_URL = re.compile(r"file:(?://(?:localhost)?)?(/(?!/)[!-~]+)\Z", re.IGNORECASE)
 
 Moved = Callable[[int], None]
 
@@ -29,12 +29,12 @@ def path_of(url: str, policy: Policy) -> Path:
     """
     match = _URL.match(url)
     raw = unquote_to_bytes(match[1]) if match and not set(match[1]) & set("?#\\") else b"\0"
-    if b"\0" in raw or b".." in raw.split(b"/"):
+    path = Path(os.fsdecode(raw))
+    if b"\0" in raw or b".." in raw.split(b"/") or not path.name:
         raise Invalid(
             "the download URL cannot be used: write file:///ABSOLUTE/PATH, without '..', spaces as %20",
             reason="DownloadURLInvalid",
         )
-    path = Path(os.fsdecode(raw))
     try:
         resolved = path.parent.resolve(strict=True) / path.name
         mode = resolved.lstat().st_mode
