@@ -29,6 +29,7 @@ log = logging.getLogger("modelwright.server")
 _JSON = b"application/json"
 _BINARY = b"application/octet-stream"
 _METRICS = b"text/plain; version=0.0.4; charset=utf-8"
+_CLIENT_LEFT = 499  # nobody reads it; the metrics count it apart from bad requests
 _NO_MODEL = "no version of the model is loaded yet; ask /v2/health/ready"
 
 
@@ -147,17 +148,16 @@ class App:
     async def _body(self, scope: Message, receive: Receive) -> bytes:
         config = self._registry.config
         limit = config.max_request_bytes if config else DEFAULT_MAX_REQUEST_BYTES
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body"):
+        body, more = await _part(receive)
+        if not more:
             return _within(body, len(body), limit)
         declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
-        chunks, size = [_within(body, declared, limit)], len(body)
-        while message.get("more_body"):
-            message = await receive()
-            size += len(message.get("body", b""))
-            chunks.append(_within(message.get("body", b""), size, limit))
-        return b"".join(chunks)
+        parts, size = [_within(body, declared, limit)], len(body)
+        while more:
+            body, more = await _part(receive)
+            size += len(body)
+            parts.append(_within(body, size, limit))
+        return b"".join(parts)
 
     async def _infer(self, route: Route, scope: Message, body: bytes) -> Response:
         head, tensors = split(body, scope["headers"])
@@ -235,6 +235,14 @@ class App:
         if not states:
             raise RequestError(f"model {route.model!r} has no version {route.key!r}", 404)
         return _json(v1.model_status(states))
+
+
+async def _part(receive: Receive) -> tuple[bytes, bool]:
+    """A part of the body, and whether there is more; raises RequestError if the client has left."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise RequestError("the client closed the connection before its request was complete", _CLIENT_LEFT)
+    return message.get("body", b""), message.get("more_body", False)
 
 
 def _within(body: bytes, size: int, limit: int) -> bytes:

@@ -10,6 +10,7 @@ import msgspec
 from modelwright.ports.errors import Invalid
 
 DEFAULT_MAX_REQUEST_BYTES = 64 * 1024 * 1024
+DEFAULT_MAX_QUEUE = 128
 
 
 class VersionConfig(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,7 +39,7 @@ class ServerConfig(msgspec.Struct, frozen=True, rename="camel"):
     default_version: str
     threads: int = 0
     max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
-    max_queue: int = 128
+    max_queue: int = DEFAULT_MAX_QUEUE
 
 
 def parse(content: bytes, origin: str) -> ServerConfig:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from modelwright.serve.config import ServerConfig, VersionConfig
+from modelwright.serve.config import DEFAULT_MAX_QUEUE, ServerConfig, VersionConfig
 from modelwright.serve.errors import RequestError
 from modelwright.serve.frameworks.base import LoadOptions, Model
 from modelwright.serve.frameworks.find import find_framework
@@ -25,7 +25,7 @@ from modelwright.serve.warmup import elements, warm_up
 class InferencePool:
     """The threads for models that would hold up the event loop: as many as cores, with a bounded queue."""
 
-    def __init__(self, max_queue: int) -> None:
+    def __init__(self, max_queue: int = DEFAULT_MAX_QUEUE) -> None:
         self.workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.max_queue = max_queue
         self.pending = 0

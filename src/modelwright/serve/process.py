@@ -47,9 +47,11 @@ class ServerProcess:
     """Wires configuration, models, HTTP and signals together."""
 
     def __init__(self, options: ServerOptions) -> None:
+        from modelwright.serve.loaded import InferencePool
         from modelwright.serve.registry import Registry
 
         self._options = options
+        self._pool = InferencePool()
         self._registry = Registry(allow_unsafe_formats=options.allow_unsafe_formats, on_change=self._publish)
         self._state_file = StateFile(options.state)
         self._phase: Phase = "loading"
@@ -87,10 +89,8 @@ class ServerProcess:
     async def _serve(self, listener: socket.socket, offer: asyncio.Task[None]) -> int:
         from modelwright.serve.app import App
         from modelwright.serve.http import HttpServer
-        from modelwright.serve.loaded import InferencePool
 
-        config = self._registry.config
-        app = App(self._registry, InferencePool(config.max_queue if config else 0))
+        app = App(self._registry, self._pool)
         server = HttpServer(app)
         server.accept(listener)
         self._enter("ready")
@@ -117,6 +117,7 @@ class ServerProcess:
         self._seen = _signature(self._options.config)
         config, digest = self._configuration()
         self._fault = None
+        self._pool.max_queue = config.max_queue
         await self._registry.apply(config)
         self._digest = digest
         self._publish()

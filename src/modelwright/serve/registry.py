@@ -107,7 +107,12 @@ class Registry:
     async def _load(self, version: VersionConfig, recipe: Recipe) -> LoadedModel:
         self._job = self._loader.submit(load_version, version, recipe, self._allow_unsafe_formats)
         loaded = await asyncio.wrap_future(self._job)
-        log.info("version %s loaded in %.3f s", version.version, loaded.load_seconds)
+        log.info(
+            "version %s loaded in %.3f s; requests up to %d elements run on the event loop, larger ones in threads",
+            version.version,
+            loaded.load_seconds,
+            loaded.inline_limit,
+        )
         return loaded
 
     def _switch(self, ready: dict[str, LoadedModel], config: ServerConfig) -> None:

@@ -94,11 +94,18 @@ def test_what_is_no_http_is_refused_and_the_connection_closed(connection: Any, n
     assert stream.read() is not None
 
 
-def test_a_client_that_leaves_early_does_no_harm(connection: Any, site: Any, client: Any) -> None:
+def test_a_client_that_leaves_early_does_no_harm(connection: Any, site: Any, client: Any, until: Any) -> None:
     found, _ = connection
     found.sendall(request(length=1000))
-    found.close()
+    found.shutdown(socket.SHUT_RDWR)
     with client(site.processes[0].port) as one:
+
+        def metrics() -> bytes:
+            one.connection.request("GET", "/metrics")
+            text: bytes = one.connection.getresponse().read()
+            return text
+
+        until(lambda: b'code="499"' in metrics(), "the broken request to be counted")
         assert one.times() == 1
     assert "Traceback" not in site.processes[0].log.read_text()
 

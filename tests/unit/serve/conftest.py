@@ -106,7 +106,7 @@ class Client:
 
     def __init__(self, registry: Registry, pool: InferencePool | None = None) -> None:
         self.registry = registry
-        self.pool = pool or InferencePool(max_queue=128)
+        self.pool = pool or InferencePool()
         self.app = App(registry, self.pool)
 
     async def ask(
