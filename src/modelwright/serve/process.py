@@ -13,7 +13,7 @@ from pathlib import Path
 
 from modelwright.ports.errors import ModelwrightError, Unavailable
 from modelwright.serve.config import ServerConfig, read
-from modelwright.serve.handover import serve_handover
+from modelwright.serve.listening import offer_listener, open_listener
 from modelwright.serve.options import ServerOptions, config_by_hand
 from modelwright.serve.state import Phase, ServerState, StateFile
 
@@ -22,7 +22,6 @@ __all__ = ["ServerOptions", "run"]
 log = logging.getLogger("modelwright.server")
 
 POLL_SECONDS = 0.25
-HANDOVER = "MODELWRIGHT_HANDOVER"
 # A process that shares its socket leaves new connections to the others soon; one that has it for itself
 # goes on accepting for a while, because balancers and proxies learn late that it is not ready any more.
 _SHARED_ACCEPT_SECONDS = 0.2
@@ -72,11 +71,11 @@ class ServerProcess:
         self._handle_signals()
         try:
             self._publish()
-            listener = _listener(self._options)
+            listener = open_listener(self._options)
         except (OSError, ModelwrightError) as error:
             return self._cannot_start(error)
         with listener:
-            offer = asyncio.create_task(_offer(listener))
+            offer = asyncio.create_task(offer_listener(listener))
             try:
                 if not await self._until_stopped(self._load_first()):
                     return 0
@@ -211,34 +210,6 @@ class ServerProcess:
             if self._phase == "loading":
                 raise
             log.error("the state file cannot be written: %s", error)
-
-
-async def _offer(listener: socket.socket) -> None:
-    """Offers the shared socket to a supervisor that was started anew, where the supervisor says so."""
-    path = os.environ.get(HANDOVER)
-    if not path:
-        return
-    try:
-        await serve_handover(Path(path), listener)
-    except OSError as error:
-        log.error("the listening socket cannot be offered at %s: %s", path, error)
-
-
-def _listener(options: ServerOptions) -> socket.socket:
-    """The inherited socket, or a bound one that does not listen yet; raises Unavailable if the address is taken."""
-    if options.fd is not None:
-        return socket.socket(fileno=options.fd)
-    family, kind, protocol, _, address = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        listener.close()
-        raise Unavailable(
-            f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another port", reason="PortTaken"
-        ) from error
-    return listener
 
 
 def _signature(path: Path | None) -> object:
