@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import http.client
 import json
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,12 +14,13 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 
 from modelwright.adapters.embedded.workloads import EmbeddedWorkloads, Timing
 from modelwright.adapters.embedded.workloads.process import NONCE, carrying
-from modelwright.agent.manifest import describe
+from modelwright.oci.local import LocalRepository
+from modelwright.oci.push import push_folder
+from modelwright.oci.storage import ImageStorage
 from modelwright.ports.workloads import (
     ModelImage,
     ModelServer,
@@ -86,14 +87,11 @@ def command(process: psutil.Process) -> list[str]:
 
 
 def place_model(data_dir: Path, text: str) -> ModelImage:
-    """A verified model in the cache, as if it had been pulled."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    folder = data_dir / "models" / f"image-sha256-{digest}"
-    if not folder.exists():
-        (folder / "model").mkdir(parents=True)
-        (folder / "model" / "answer.txt").write_text(text)
-        (folder / "manifest.json").write_bytes(msgspec.json.encode(describe(folder / "model")))
-    return ModelImage(f"{REGISTRY}/m@sha256:{digest}")
+    """An image in the embedded registry of a model that answers `text`."""
+    repository = LocalRepository(ImageStorage(data_dir / "images"), "m", host=REGISTRY)
+    with tempfile.TemporaryDirectory() as folder, repository.batch():
+        (Path(folder) / "answer.txt").write_text(text)
+        return ModelImage(f"{REGISTRY}/m@{push_folder(Path(folder), repository).digest}")
 
 
 def a_server(data_dir: Path, *texts: str, in_place: bool = False, default: str = "", **fields: Any) -> Server:

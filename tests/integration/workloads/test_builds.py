@@ -31,9 +31,9 @@ def owner(name: str) -> Owner:
     return Owner(api_version="model.kubedl.io/v1alpha1", kind="ModelVersion", namespace="default", name=name, uid=name)
 
 
-def a_build(source: Path, *tags: str, name: str = "build", uid: str = "mv", **fields: int) -> Task:
+def a_build(source: Path, *tags: str, uid: str = "mv", deadline: int = 0) -> Task:
     action = BuildImage(source=HostPath(str(source)), repository="hub/resnet", tags=tags or ("v1",))
-    return Task(name=name, owner=owner(uid), action=action, **fields)
+    return Task(name="build", owner=owner(uid), action=action, deadline_seconds=deadline)
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ async def test_a_removed_build_ends_with_its_worker(workloads: EmbeddedWorkloads
 async def test_a_build_past_its_deadline_is_ended(workloads: EmbeddedWorkloads, model: Path) -> None:
     with (model / "weights.bin").open("wb") as file:
         file.truncate(20 << 30)
-    await workloads.apply(a_build(model, deadline_seconds=1))
+    await workloads.apply(a_build(model, deadline=1))
     failure = (await until_task(workloads, "mv")).failure
     assert failure
     assert failure.reason == "DeadlineExceeded"
