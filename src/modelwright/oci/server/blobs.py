@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -88,7 +89,7 @@ class _Chunks:
         at = self._start
         while at < self._end:
             count = min(digests.CHUNK, self._end - at)
-            chunk = await self._registry.work(lambda at=at, count=count: os.pread(self._descriptor, count, at))  # type: ignore[misc]
+            chunk = await self._registry.work(partial(os.pread, self._descriptor, count, at))
             if not chunk:
                 raise OSError(f"a blob of {self._end} bytes ended at {at}")
             yield chunk

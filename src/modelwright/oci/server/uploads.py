@@ -6,8 +6,10 @@ Bytes are hashed as they are written, one MiB at a time, and what arrived outliv
 from __future__ import annotations
 
 import re
+from asyncio import create_task
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from anyio import sleep
 from starlette.requests import ClientDisconnect
@@ -108,16 +110,31 @@ async def _reopened(call: Call) -> Staged:
 
 
 async def _receive(call: Call, staged: Staged) -> None:
-    """Write the request's body. What came before a broken connection stays; after any other failure nothing does."""
+    """Write the request's body. What came before a broken connection stays; after any other failure nothing does.
+
+    While one portion is hashed and written in a thread, the next one is received.
+    """
+    size, writing = staged.size, None
     try:
-        async for chunks in _gathered(call):
-            if staged.size + sum(map(len, chunks)) > call.registry.max_blob_bytes:
-                limit = call.registry.max_blob_bytes
-                raise Fault(413, "SIZE_INVALID", f"a blob may have {limit} bytes at most")
-            await call.registry.work(lambda chunks=chunks: staged.append(chunks))  # type: ignore[misc]
+        try:
+            async for chunks in _gathered(call):
+                size += sum(map(len, chunks))
+                _check_size(call, size)
+                if writing is not None:
+                    await writing
+                writing = create_task(call.registry.work(partial(staged.append, chunks)))
+        finally:
+            if writing is not None:
+                await writing
     except (Fault, Unavailable):
         staged.discard()
         raise
+
+
+def _check_size(call: Call, size: int) -> None:
+    limit = call.registry.max_blob_bytes
+    if size > limit:
+        raise Fault(413, "SIZE_INVALID", f"a blob may have {limit} bytes at most")
 
 
 async def _gathered(call: Call) -> AsyncIterator[list[bytes]]:
