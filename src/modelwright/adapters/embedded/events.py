@@ -69,7 +69,8 @@ def name_of(event: Event) -> str:
 def _new(event: Event, name: str, now: str) -> Object:
     about = {"apiVersion": event.api_version, "kind": event.kind, "namespace": event.namespace}
     about |= {"name": event.name, "uid": event.uid}
-    message = event.message
+    # Names of files may hold bytes that are no text; Python keeps them as surrogates, which JSON has no way to say.
+    message = event.message.encode("utf-8", "replace").decode()
     if len(message) > MESSAGE_LENGTH:
         message = message[: MESSAGE_LENGTH - 3] + "..."
     return {

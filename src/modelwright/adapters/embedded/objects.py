@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -179,7 +180,16 @@ class Objects:
             previous = None if row.previous is None else shared(key, row.previous, row.previous_version)
             type_ = cast("Literal['ADDED', 'MODIFIED', 'DELETED']", row.type)
             changes.append(Change(type_, key, shared(key, row.value, row.version), previous))
+        self._check(changes)
         return changes
+
+    def _check(self, changes: list[Change]) -> None:
+        """Versions are consecutive, and no object is newer than the newest change."""
+        newest = changes[-1].version if changes else 0
+        objects = max((entry.version for state in self._published.values() for entry in state.values()), default=0)
+        consecutive = all(b.version == a.version + 1 for a, b in pairwise(changes))
+        if not consecutive or objects > newest:
+            raise damaged(self._database.path, "its history has gaps")
 
     def _entry(self, value: bytes, version: int, where: str) -> Entry:
         try:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import msgspec
+
 from modelwright.adapters.embedded.refusals import BadRequest
 from modelwright.ports.errors import Invalid
 
 MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -34,8 +37,13 @@ def apply_operations(document: Any, operations: Any) -> Any:
     if len(operations) > MAX_OPERATIONS:
         raise BadRequest(f"a JSON patch has at most {MAX_OPERATIONS} operations", reason="BadRequest")
     document = copy.deepcopy(document)
+    copied = 0
     for operation in operations:
         document = _apply(document, operation)
+        if operation.get("op") == "copy":
+            copied += len(msgspec.json.encode(_get(document, _pointer(operation, "from"))))
+        if copied > MAX_COPIED_BYTES:
+            raise Invalid(f"the JSON patch copies more than {MAX_COPIED_BYTES} bytes", reason="Invalid")
     return document
 
 

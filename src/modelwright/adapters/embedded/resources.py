@@ -15,18 +15,16 @@ from modelwright.adapters.embedded.core import NAMESPACES
 from modelwright.adapters.embedded.definitions import Definition, Definitions
 from modelwright.adapters.embedded.garbage import Policy, Reaper
 from modelwright.adapters.embedded.history import Entry, Key
+from modelwright.adapters.embedded.identity import check_identity, check_preconditions, identified
 from modelwright.adapters.embedded.objects import Objects
 from modelwright.adapters.embedded.refusals import (
     BadRequest,
     TooLarge,
     already_exists,
-    conflict,
     invalid,
-    modified,
     not_found,
 )
 from modelwright.adapters.embedded.transaction import Transaction, decode
-from modelwright.api.faults import Fault
 from modelwright.ports.clock import Clock
 from modelwright.ports.errors import Forbidden
 
@@ -105,12 +103,13 @@ class Resources:
         dry_run: bool = False,
     ) -> Written:
         """Raises AlreadyExists, Invalid, NotFound (the namespace), Forbidden (it is being deleted), Unavailable."""
-        identified = _identified(definition, namespace, value)
+        complete = identified(definition, namespace, value)
 
         def change(transaction: Transaction) -> Written:
-            return self.create_in(transaction, definition, namespace, identified, validation)
+            return self.create_in(transaction, definition, namespace, complete, validation)
 
-        return await self.objects.write(change, dry_run=dry_run)
+        written = await self.objects.write(change, dry_run=dry_run)
+        return _unwritten(written, None) if dry_run else written
 
     async def modify(
         self,
@@ -129,7 +128,6 @@ class Resources:
         If the changed object has a resourceVersion, it must be the newest one; `versioned` demands one.
         Raises NotFound, Conflict, Invalid, Unavailable.
         """
-
         how = _How(subresource, validation)
 
         def change(transaction: Transaction) -> Written:
@@ -137,11 +135,13 @@ class Resources:
             entry = transaction.get(key)
             if entry is None:
                 raise not_found(definition.resource, name)
-            new = _identified(definition, namespace, update(decode(entry)))
-            _check_identity(definition, decode(entry), new, versioned=versioned)
+            new = identified(definition, namespace, update(decode(entry)))
+            check_identity(definition, decode(entry), new, versioned=versioned)
             return self._replace(transaction, definition, key, entry, new, how)
 
-        return await self.objects.write(change, dry_run=dry_run)
+        before = self.objects.get(key_of(definition, namespace, name)) if dry_run else None
+        written = await self.objects.write(change, dry_run=dry_run)
+        return _unwritten(written, before) if dry_run else written
 
     async def delete(self, definition: Definition, namespace: str, name: str, how: Deletion) -> Deleted:
         """Raises NotFound, Conflict (preconditions), Forbidden (the default namespace), Unavailable."""
@@ -242,7 +242,7 @@ class Resources:
         entry = transaction.get(key)
         if entry is None:
             raise not_found(definition.resource, key[2])
-        _check_preconditions(definition, key[2], entry, how)
+        check_preconditions(definition, key[2], entry, how.uid, how.version)
         if key == key_of(NAMESPACES, "", DEFAULT_NAMESPACE):
             raise Forbidden(
                 f'namespaces "{key[2]}" is forbidden: this namespace may not be deleted', reason="Forbidden"
@@ -274,64 +274,23 @@ def _admit(
     return admission.object, tuple(unknown) if validation == "Warn" else ()
 
 
-def _identified(definition: Definition, namespace: str, value: Object) -> Object:
-    """The object with apiVersion, kind and metadata first. Raises BadRequest if they are not those of the request."""
-    for field, expected, what in (
-        ("apiVersion", definition.api_version, "API version"),
-        ("kind", definition.kind, "kind"),
-    ):
-        given = value.get(field, expected)
-        if given != expected:
-            text = f"the {what} in the data ({given}) does not match the expected {what} ({expected})"
-            raise BadRequest(text, reason="BadRequest")
-    metadata = value.get("metadata") or {}
-    if not isinstance(metadata, dict):
-        raise BadRequest("metadata must be an object", reason="BadRequest")
-    if metadata.get("namespace", namespace) not in (namespace, "", None):
-        text = "the namespace of the provided object does not match the namespace sent on the request"
-        raise BadRequest(text, reason="BadRequest")
-    head = {"apiVersion": definition.api_version, "kind": definition.kind, "metadata": metadata}
-    return {**head, **{field: inner for field, inner in value.items() if field not in head}}
-
-
-def _check_identity(definition: Definition, old: Object, new: Object, *, versioned: bool) -> None:
-    name, stored, given = old["metadata"]["name"], old["metadata"], new["metadata"]
-    if given.get("name", name) != name:
-        text = f"the name of the object ({given['name']}) does not match the name on the URL ({name})"
-        raise BadRequest(text, reason="BadRequest")
-    if given.get("uid") not in (None, "", stored["uid"]):
-        why = f"Precondition failed: UID in precondition: {given['uid']}, UID in object meta: {stored['uid']}"
-        raise conflict(definition.resource, name, why)
-    if given.get("resourceVersion"):
-        if given["resourceVersion"] != stored["resourceVersion"]:
-            raise modified(definition.resource, name)
-    elif versioned:
-        text = "Invalid value: 0: must be specified for an update"
-        fault = Fault("metadata.resourceVersion", "FieldValueInvalid", text)
-        raise invalid(definition.qualified_kind, name, [fault])
-
-
-def _check_preconditions(definition: Definition, name: str, entry: Entry, how: Deletion) -> None:
-    if how.uid and how.uid != entry.uid:
-        why = (
-            f"the UID in the precondition ({how.uid}) does not match the UID in record ({entry.uid}). "
-            "The object might have been deleted and then recreated"
-        )
-        raise conflict(definition.resource, name, why)
-    if how.version and how.version != str(entry.version):
-        why = (
-            f"the ResourceVersion in the precondition ({how.version}) does not match the ResourceVersion in record "
-            f"({entry.version}). The object might have been modified"
-        )
-        raise conflict(definition.resource, name, why)
-
-
 def _generated(transaction: Transaction, definition: Definition, namespace: str, prefix: str) -> str:
+    longest = (63 if definition is NAMESPACES else 253) - 5
     while True:
         # Names need to be free, not secret.
-        name = prefix[:248] + "".join(random.choices(_SUFFIX, k=5))  # noqa: S311
+        name = prefix[:longest] + "".join(random.choices(_SUFFIX, k=5))  # noqa: S311
         if transaction.get(key_of(definition, namespace, name)) is None:
             return name
+
+
+def _unwritten(written: Written, before: Entry | None) -> Written:
+    """The result of a dry run: it has no version of its own."""
+    value = decode(written.entry)
+    value["metadata"].pop("resourceVersion")
+    if before is not None:
+        value["metadata"]["resourceVersion"] = str(before.version)
+    entry = msgspec.structs.replace(written.entry, value=msgspec.json.encode(value))
+    return msgspec.structs.replace(written, entry=entry)
 
 
 def _put(transaction: Transaction, key: Key, value: Object) -> Entry:

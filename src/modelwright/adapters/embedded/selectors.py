@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,10 +14,10 @@ from modelwright.adapters.embedded.refusals import BadRequest
 Object = dict[str, Any]
 Predicate = Callable[[Object], bool]
 
-_SET = re.compile(r"^\s*(?P<key>[^\s!=,()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
-_EQUALITY = re.compile(r"^\s*(?P<key>[^\s!=,()]+)\s*(?P<operator>==|!=|=)\s*(?P<value>[^\s!=,()]*)\s*$")
-_EXISTS = re.compile(r"^\s*(?P<not>!?)\s*(?P<key>[^\s!=,()]+)\s*$")
-_OUTSIDE_PARENTHESES = re.compile(r",(?![^(]*\))")
+# For text without spaces around it: no two neighbours here can take the same characters, so that time stays linear.
+_SET = re.compile(r"(?P<key>[A-Za-z0-9._/-]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_EQUALITY = re.compile(r"(?P<key>[A-Za-z0-9._/-]+)\s*(?P<operator>==|!=|=)\s*(?P<value>[^\s!=,()]*)")
+_EXISTS = re.compile(r"(?P<not>!?)\s*(?P<key>[A-Za-z0-9._/-]+)")
 METADATA_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
 
 
@@ -39,19 +39,31 @@ class Selector:
 
 def selector(labels: str, fields: str, extra_fields: frozenset[str] = frozenset()) -> Selector:
     """Parse the labelSelector and fieldSelector of a request. Raises BadRequest."""
-    predicates = [_label_requirement(part) for part in _OUTSIDE_PARENTHESES.split(labels) if part.strip()]
+    predicates = [_label_requirement(part) for part in _requirements(labels) if part.strip()]
     allowed = METADATA_FIELDS | extra_fields
     predicates += [_field_requirement(part, allowed) for part in fields.split(",") if part.strip()]
     return Selector(tuple(predicates))
 
 
+def _requirements(text: str) -> Iterator[str]:
+    """Split at the commas that are not within parentheses."""
+    begin, depth = 0, 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth <= 0:
+            yield text[begin:at]
+            begin = at + 1
+    yield text[begin:]
+
+
 def _label_requirement(text: str) -> Predicate:
-    if match := _SET.match(text):
+    text = text.strip()
+    if match := _SET.fullmatch(text):
         values = frozenset(value.strip() for value in match["values"].split(","))
         return _among(match["key"], values, wanted=match["operator"] == "in")
-    if match := _EQUALITY.match(text):
+    if match := _EQUALITY.fullmatch(text):
         return _among(match["key"], frozenset({match["value"]}), wanted=match["operator"] != "!=")
-    if match := _EXISTS.match(text):
+    if match := _EXISTS.fullmatch(text):
         key, wanted = match["key"], not match["not"]
         return lambda value: (key in _labels(value)) is wanted
     raise BadRequest(f'unable to parse requirement "{text}" of the label selector', reason="BadRequest")
@@ -72,7 +84,7 @@ def _labels(value: Object) -> dict[str, str]:
 
 
 def _field_requirement(text: str, allowed: frozenset[str]) -> Predicate:
-    match = _EQUALITY.match(text)
+    match = _EQUALITY.fullmatch(text.strip())
     if match is None:
         raise BadRequest(f'invalid field selector "{text}"; can\'t understand it', reason="BadRequest")
     path, wanted = match["key"], match["value"]

@@ -119,13 +119,13 @@ class EmbeddedStore:
 
     async def create(self, resource: R) -> R:
         """Raises AlreadyExists, Invalid, NotFound (its namespace), Forbidden (it is being deleted), Unavailable."""
-        definition, value = self._definition(type(resource)), to_dict(resource)
+        definition, value = self._definition(type(resource)), _plain(resource)
         written = await self.resources.create(definition, value["metadata"].get("namespace", ""), _new(value))
         return _read(type(resource), written.entry)
 
     async def update_metadata(self, resource: R) -> R:
         """Write labels, annotations, owner references and finalizers. Raises Conflict, NotFound, Invalid."""
-        metadata = to_dict(resource)["metadata"]
+        metadata = _plain(resource)["metadata"]
         mine = {field: metadata[field] for field in _METADATA if field in metadata}
 
         def update(value: Object) -> Object:
@@ -136,7 +136,7 @@ class EmbeddedStore:
 
     async def update_status(self, resource: R) -> R:
         """Write the status alone. Raises Conflict, NotFound, Invalid."""
-        new = to_dict(resource)
+        new = _plain(resource)
         return await self._modify(
             resource, new["metadata"], lambda value: {**value, "status": new.get("status", {})}, status=True
         )
@@ -179,6 +179,14 @@ def _new(value: Object) -> Object:
     """What a creation takes of a resource: its identity is the server's to give."""
     given = {"resourceVersion", "uid", "creationTimestamp", "deletionTimestamp", "generation"}
     return {**value, "metadata": {key: inner for key, inner in value["metadata"].items() if key not in given}}
+
+
+def _plain(resource: Any) -> Object:
+    try:
+        return to_dict(resource)
+    except UnicodeEncodeError as error:
+        name = resource.metadata.name
+        raise Invalid(f"{type(resource).__name__} {name!r} holds text that is no Unicode: {error}") from error
 
 
 def _version(text: str) -> int:

@@ -13,6 +13,7 @@ from modelwright.adapters.embedded.apiserver.hosts import LoopbackOnly
 from modelwright.adapters.embedded.apiserver.openapi import OpenApi
 from modelwright.adapters.embedded.apiserver.routes import Target, target_of
 from modelwright.adapters.embedded.apiserver.status import MethodNotAllowed, refuse
+from modelwright.adapters.embedded.refusals import BadRequest
 from modelwright.adapters.embedded.resources import Resources
 from modelwright.api.kind import Kind
 from modelwright.api.kinds import KINDS
@@ -67,6 +68,8 @@ class ApiServer:
                 raise MethodNotAllowed("the server does not allow this method on the requested resource")
         except ModelwrightError as error:
             return refuse(error, target.subject if target else None)
+        except RecursionError:
+            return refuse(BadRequest("the object is nested too deeply"), target.subject if target else None)
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             return refuse(ModelwrightError("an internal error: the log of the control plane has more"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -13,11 +15,12 @@ from modelwright.adapters.embedded.apiserver.protobuf import MEDIA_TYPE, decode_
 from modelwright.adapters.embedded.definitions import Definition
 from modelwright.adapters.embedded.garbage import Policy
 from modelwright.adapters.embedded.patches import apply_operations, merge
-from modelwright.adapters.embedded.refusals import BadRequest, UnsupportedMediaType, invalid
+from modelwright.adapters.embedded.refusals import BadRequest, TooLarge, UnsupportedMediaType, invalid
 from modelwright.adapters.embedded.resources import Deletion, Update, Validation
 from modelwright.api.faults import Fault
 
 Object = dict[str, Any]
+MAX_YAML_BYTES = 64 * 1024
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 _SERVER_SIDE_APPLY = "server-side apply is not supported by the embedded server; use client-side apply"
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -38,7 +41,7 @@ async def read_object(request: Request, validation: Validation) -> Object:
         text = f"the body is in an unknown format ({media[:80]}): send application/json or application/yaml"
         raise UnsupportedMediaType(text, reason="UnsupportedMediaType")
     body = await request.body()
-    value = _yaml(body) if media in _YAML else _json(body)
+    value = await _decode(body, media)
     if not isinstance(value, dict):
         raise BadRequest("the body must be an object", reason="BadRequest")
     if validation == "Strict" and media == "application/json":
@@ -70,8 +73,7 @@ async def read_deletion(request: Request) -> Deletion:
     body = await request.body()
     options: Object = {}
     if body:
-        decoded = _yaml(body) if media_type(request) in _YAML else _json(body)
-        options = _object(decoded)
+        options = _object(await _decode(body, media_type(request)))
     policy = _policy(options.get("propagationPolicy") or request.query.get("propagationPolicy") or "Background")
     required = options.get("preconditions") or {}
     if not isinstance(required, dict):
@@ -127,6 +129,11 @@ def _has_lists(value: Any) -> bool:
     return isinstance(value, list)
 
 
+async def _decode(body: bytes, media: str) -> Any:
+    # YAML is read slowly: others get their turn meanwhile.
+    return await asyncio.to_thread(_yaml, body) if media in _YAML else _json(body)
+
+
 def _json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
@@ -137,6 +144,9 @@ def _json(body: bytes) -> Any:
 
 
 def _yaml(body: bytes) -> Any:
+    if len(body) > MAX_YAML_BYTES:
+        text = f"a YAML body may have at most {MAX_YAML_BYTES} bytes: send JSON"
+        raise TooLarge(text, reason="RequestEntityTooLarge")
     try:
         value = yaml.load(body, Loader=_Loader)  # noqa: S506
         # Only what JSON can say is stored, and this also settles dates and such.
@@ -164,16 +174,15 @@ _Loader.yaml_implicit_resolvers = {
 
 def _refuse_duplicates(body: bytes) -> None:
     """kube-apiserver's Strict also refuses a field that is given twice; msgspec takes the last one."""
-    duplicates: list[str] = []
+    duplicates: set[str] = set()
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(items)
         if len(found) < len(items):
-            names = [name for name, _ in items]
-            duplicates.extend(sorted({name for name in names if names.count(name) > 1}))
+            duplicates.update(name for name, count in Counter(name for name, _ in items).items() if count > 1)
         return found
 
     json.loads(body, object_pairs_hook=pairs)
     if duplicates:
-        listed = ", ".join(f'duplicate field "{name}"' for name in duplicates)
+        listed = ", ".join(f'duplicate field "{name}"' for name in sorted(duplicates)[:10])
         raise BadRequest(f"strict decoding error: {listed}", reason="BadRequest")

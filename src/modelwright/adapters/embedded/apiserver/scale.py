@@ -37,6 +37,8 @@ def rescaled(scale: Scale, update: Update) -> Update:
                 "Scale.autoscaling", value["metadata"]["name"], [Fault("spec.replicas", "FieldValueInvalid", text)]
             )
         metadata = new.get("metadata") or {}
+        if not isinstance(metadata, dict):
+            raise BadRequest("metadata must be an object", reason="BadRequest")
         for field in ("uid", "resourceVersion", "name"):
             if metadata.get(field):
                 value["metadata"][field] = metadata[field]

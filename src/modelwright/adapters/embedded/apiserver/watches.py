@@ -77,14 +77,28 @@ class Watch:
         self._columns_sent = False
 
     async def __call__(self, send: Send) -> None:
+        # Made before the headers go out: whoever has seen them misses nothing that happens from then on.
+        lines, ended = self._begin()
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", JSON)]})
+        await self._write(send, lines)
+        if not ended:
+            await self._until_gone(send)
+        await send({"type": "http.response.body", "body": b""})
+
+    def _begin(self) -> tuple[bytes, bool]:
+        try:
+            return b"".join(self._first()), False
+        except Expired as error:
+            return self._line("ERROR", failure(error)), True
+
+    async def _until_gone(self, send: Send) -> None:
+        """Stream until the time is up, the store is closed, or the client has hung up."""
         gone = asyncio.create_task(self._disconnected(), name="watch-disconnect")
         streaming = asyncio.create_task(self._stream(send), name="watch-stream")
         try:
             await asyncio.wait((gone, streaming), return_when=asyncio.FIRST_COMPLETED)
             if streaming.done():
                 await streaming
-                await send({"type": "http.response.body", "body": b""})
         finally:
             gone.cancel()
             streaming.cancel()
@@ -98,22 +112,20 @@ class Watch:
         now = time.monotonic()
         deadline, due = now + self._options.seconds, now + BOOKMARK_SECONDS
         try:
-            await self._write(send, self._first())
             while (now := time.monotonic()) < deadline:
                 until = max(min(deadline, due) - now, 0)
                 await self._objects.history.wait_after(self._seen, self._definition.resource, until)
-                await self._write(send, self._changes())
+                await self._write(send, b"".join(self._changes()))
                 if time.monotonic() >= due:
                     due += BOOKMARK_SECONDS
-                    await self._write(send, self._progress())
-            await self._write(send, self._progress())
+                    await self._write(send, b"".join(self._progress()))
+            await self._write(send, b"".join(self._progress()))
         except Expired as error:
-            await self._write(send, iter([self._line("ERROR", failure(error))]))
+            await self._write(send, self._line("ERROR", failure(error)))
         except Unavailable:
             return
 
-    async def _write(self, send: Send, lines: Iterator[bytes]) -> None:
-        body = b"".join(lines)
+    async def _write(self, send: Send, body: bytes) -> None:
         if body:
             await send({"type": "http.response.body", "body": body, "more_body": True})
 
