@@ -214,6 +214,8 @@ class Transport:
             self._idle.append(connection)
         else:
             await connection.close()
+        while self._idle and self._idle[0].stale:  # the newest is always taken first: the oldest may wait for ever
+            await self._idle.popleft().close()
         return response
 
     async def _checkout(self) -> tuple[_Connection, bool]:
