@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urljoin
 
+import httpx2
 import msgspec
 
 from modelwright.oci import digests, manifests, media
@@ -105,7 +106,7 @@ class RegistryRepository:
                 if response.status_code == 200
                 else self._refuse_other_range(response.headers.get("content-range", ""), offset)
             )
-            yield _without(response.iter_raw(CHUNK), skip)
+            yield _without(_gathered(response.iter_raw()), skip)
 
     def write_blob(self, content: Content, *, sources: tuple[str, ...] = (), progress: Progress | None = None) -> None:
         """Store a blob unless it is there. Raises Conflict (StorageChanged), Mismatch, Forbidden, Unavailable."""
@@ -273,6 +274,23 @@ def _referrer(manifest: Manifest, content: manifests.Index | manifests.ImageMani
         content.annotations or {},
         artifact_type=content.artifact_type or config_type,
     )
+
+
+def _gathered(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in larger chunks, which cost less; what has arrived before a connection breaks is not lost."""
+    pending: list[bytes] = []
+    size = 0
+    try:
+        for chunk in chunks:
+            pending.append(chunk)
+            size += len(chunk)
+            if size >= CHUNK:
+                yield b"".join(pending)
+                pending, size = [], 0
+    except httpx2.HTTPError:
+        yield b"".join(pending)
+        raise
+    yield b"".join(pending)
 
 
 def _without(chunks: Iterator[bytes], skip: int) -> Iterator[bytes]:

@@ -47,7 +47,10 @@ class Upload:
 
     def stored(self) -> bool:
         """Whether the repository has the blob, in its full length. Raises Mismatch if it has another one."""
-        answer = self._session.ask(self._call("HEAD", self._blob), 200, 404, 301, 302, 303, 307, 308)
+        return self._session.retry.run(self._stored)
+
+    def _stored(self) -> bool:
+        answer = self._session.ask_once(self._call("HEAD", self._blob), 200, 404, 301, 302, 303, 307, 308)
         if answer.status == 200:
             self._check(answer)
             length = answer.header("content-length")
@@ -81,7 +84,7 @@ class Upload:
 
     def _send(self) -> None:
         if not self._location:
-            answer = self._session.ask(self._call("POST", f"{self._repository}/blobs/uploads/"), 202)
+            answer = self._session.ask_once(self._call("POST", f"{self._repository}/blobs/uploads/"), 202)
             self._location, self._offset = self._session.locate(answer.header("location")), 0
         if self._content.size > SINGLE:
             self._patch()
@@ -107,7 +110,7 @@ class Upload:
         answer = self._session.ask_once(self._call("PUT", url, headers, 0 if small else None), 201, 204)
         self._check(answer)
         self._location = ""
-        if not self.stored():
+        if not self._stored():
             raise Unavailable(
                 f"{self._session.host} took {self._content.digest} but does not have it", reason="BlobLost"
             )
