@@ -137,6 +137,7 @@ class Download:
             total = int(length) if length.isascii() and length.isdigit() else 0
         if total > self._policy.max_bytes:
             raise self._too_large(part)
+        part.expect(total)
         return total
 
     def _finished_or_restart(self, part: Partial, response: httpx2.Response) -> None:

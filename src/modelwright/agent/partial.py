@@ -11,7 +11,7 @@ from types import TracebackType
 import msgspec
 
 from modelwright.oci import digests
-from modelwright.oci.disk import disk_errors
+from modelwright.oci.disk import check_room, disk_errors
 from modelwright.ports.errors import Conflict
 from modelwright.ports.images import Digest
 
@@ -69,6 +69,10 @@ class Partial:
         os.ftruncate(self._descriptor, 0)
         self._hash, self.size, self.origin = hashlib.sha256(), 0, origin
         self._sidecar.write_bytes(msgspec.json.encode(origin))
+
+    def expect(self, total: int) -> None:
+        """Raise Unavailable (DiskFull) if what is still to come has no room."""
+        check_room(self._descriptor, total - self.size)
 
     def append(self, chunk: bytes) -> None:
         """Write and hash. Raises Unavailable (DiskFull)."""

@@ -16,6 +16,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_LINK = (errno.EMLINK, errno.EPERM, errno.ENOTSUP, errno.EXDEV)
 _FULL_SYNC = getattr(fcntl, "F_FULLFSYNC", None)
 _AT_ONCE = 4
+_WORTH_ASKING = 1 << 24
 
 
 @contextmanager
@@ -27,6 +28,16 @@ def disk_errors() -> Iterator[None]:
         if error.errno in _FULL:
             raise Unavailable("no space left on the disk: make room and try again", reason="DiskFull") from error
         raise
+
+
+def check_room(descriptor: int, size: int) -> None:
+    """Raise Unavailable (DiskFull) before a disk is filled for nothing; small sizes are not worth asking."""
+    if size < _WORTH_ASKING:
+        return
+    state = os.fstatvfs(descriptor)
+    free = state.f_bavail * state.f_frsize
+    if size > free:
+        raise Unavailable(f"{size} bytes are needed and {free} are free: make room and try again", reason="DiskFull")
 
 
 def sync(descriptor: int) -> None:

@@ -15,7 +15,7 @@ from types import TracebackType
 
 import msgspec
 
-from modelwright.oci.disk import disk_errors
+from modelwright.oci.disk import check_room, disk_errors
 from modelwright.oci.names import collision_key, shown
 from modelwright.ports.errors import Rejected
 
@@ -93,6 +93,7 @@ class SafeTree:
         if not parts:
             raise Rejected("an entry would replace the folder itself by a file", reason="ArchiveEscapes")
         self._count_bytes(parts, size)
+        check_room(self._open[0][1], size)
         with disk_errors():
             parent = self._enter(parts[:-1])
             self._register(parts, folder=False)

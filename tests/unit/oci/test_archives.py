@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import resource
 import subprocess
 import tarfile
 import zipfile
@@ -14,7 +15,7 @@ import pytest
 
 from modelwright.oci.archives import unpack_archive
 from modelwright.oci.unpack import Limits, Unpacked
-from modelwright.ports.errors import Rejected
+from modelwright.ports.errors import Rejected, Unavailable
 
 FILES = {"model.onnx": b"weights" * 1000, "vars/a.bin": b"", "ümlaut": b"u"}
 
@@ -184,3 +185,36 @@ def test_more_entries_than_16_bits_count_make_a_zip64_directory(tmp_path: Path) 
     with pytest.raises(Rejected) as caught:
         unpack_archive(tmp_path / "a", tmp_path / "no", Limits(entries=66_000))
     assert caught.value.reason == "ArchiveTooManyEntries"
+
+
+@pytest.mark.parametrize("kind", ["tar", "tar.gz", "zip", "file"])
+def test_a_full_disk_is_told_apart_from_a_bad_archive(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "a").write_bytes(ARCHIVES.get(kind, b"x" * 7001))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, hard))
+    try:
+        with pytest.raises(Unavailable) as caught:
+            unpack_archive(tmp_path / "a", tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.reason == "DiskFull"
+
+
+def test_what_has_no_room_is_refused_before_it_is_written(tmp_path: Path) -> None:
+    header = bytearray(tar_bytes({"model": b""})[:512])
+    header[124:136] = b"\x80" + (1 << 58).to_bytes(11, "big")
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    (tmp_path / "a").write_bytes(header)
+    with pytest.raises(Unavailable) as caught:
+        unpack_archive(tmp_path / "a", tmp_path / "out", Limits(size=1 << 60))
+    assert caught.value.reason == "DiskFull"
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_callers_own_file_may_be_moved_instead_of_copied(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"weights")
+    inode = (tmp_path / "a").stat().st_ino
+    assert unpack_archive(tmp_path / "a", tmp_path / "out", name="m.onnx", consume=True) == Unpacked(1, 7)
+    assert (tmp_path / "out/m.onnx").stat().st_ino == inode
+    assert not (tmp_path / "a").exists()
