@@ -7,19 +7,14 @@ or nobody's with `unpacked_into`.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from modelwright.oci.disk import sync_path
+from modelwright.oci.appearing import unpacked_into
 from modelwright.oci.names import WHITEOUT, decode_name, entry_parts, shown
 from modelwright.oci.tarstream import TarEntry, TarReader
 from modelwright.oci.tree import Limits, SafeTree, Unpacked
-from modelwright.ports.errors import AlreadyExists, Rejected
+from modelwright.ports.errors import Rejected
 
 __all__ = [
     "Limits",
@@ -31,8 +26,6 @@ __all__ = [
     "unpack_tar_into",
     "unpacked_into",
 ]
-
-STAGING_PREFIX = ".modelwright-staging-"
 
 
 def unpack_tar(
@@ -98,42 +91,3 @@ def refuse_whiteout(parts: tuple[str, ...], below: tuple[str, ...] = ()) -> None
         target = parts[:depth] if opaque else (*parts[:depth], part.removeprefix(WHITEOUT))
         if below[: len(target)] == target or target[: len(below)] == below:
             raise Rejected(f"{shown(part)} deletes files of other layers", reason="ArchiveHasWhiteouts")
-
-
-@contextmanager
-def unpacked_into(final: Path, *, durable: bool = True) -> Iterator[Path]:
-    """A new empty folder (0700) beside `final` that becomes `final` (0755) in one step if the body succeeds.
-
-    On an error the folder is removed. `durable` flushes all files to the disk first, so that a power loss leaves all
-    or nothing. Raises AlreadyExists if something other than an empty folder is there at the end.
-    """
-    final.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=STAGING_PREFIX, dir=final.parent))
-    try:
-        yield staging
-        if durable:
-            sync_folder(staging)
-        staging.chmod(0o755)
-        _publish(staging, final)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
-    if durable:
-        sync_path(final.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush all files and folders below `folder` to the disk."""
-    for place, _, files in os.walk(folder):
-        for name in files:
-            sync_path(Path(place, name))
-        sync_path(Path(place))
-
-
-def _publish(staging: Path, final: Path) -> None:
-    try:
-        staging.rename(final)
-    except OSError as error:
-        if os.path.lexists(final):
-            raise AlreadyExists(f"{final} exists already", reason="DestinationExists") from error
-        raise

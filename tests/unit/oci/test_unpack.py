@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import os
 import stat
+import subprocess
+import sys
 import tarfile
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -199,6 +202,29 @@ def test_a_staged_folder_never_replaces_content(tmp_path: Path) -> None:
     with pytest.raises(AlreadyExists), unpacked_into(tmp_path / "final") as staging:
         unpack_tar(make_tar({"a": b"x"}), staging)
     assert tree_of(tmp_path) == {"final/mine": b"mine"}
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_and_a_running_one_is_not(tmp_path: Path) -> None:
+    program = f"""
+        import sys
+        from pathlib import Path
+        from modelwright.oci.unpack import unpacked_into
+        with unpacked_into(Path({str(tmp_path / "first")!r})) as staging:
+            (staging / "half").write_bytes(b"x")
+            print(staging, flush=True)
+            sys.stdin.read()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        left = Path(process.stdout.readline().strip())
+        os.utime(left, (0, 0))  # its time of grace is over
+        with unpacked_into(tmp_path / "second"):
+            assert (left / "half").exists()
+        process.kill()
+    with unpacked_into(tmp_path / "third"):
+        assert not left.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["second", "third"]
 
 
 part = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
