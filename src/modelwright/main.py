@@ -8,9 +8,9 @@ import typer
 
 from modelwright import __version__
 from modelwright.cli import agent, apply, crds, delete, describe, doctor, get, image, logs, predict, rollback, server
-from modelwright.cli import up as up_verb
 from modelwright.cli import wait as wait_verb
 from modelwright.ports.errors import ModelwrightError
+from modelwright.up import verb as up_verb
 
 VERBS = (up_verb, apply, get, describe, wait_verb, logs, predict, rollback, delete, doctor, crds, server)
 

@@ -35,8 +35,8 @@ def cache_root() -> pathlib.Path:
 
 
 def bin_dir() -> pathlib.Path:
-    """The folder of the built programs: its name is a digest of every pin and of this recipe."""
-    digest = hashlib.sha256(pathlib.Path(__file__).read_bytes())
+    """The folder of the built programs: its name is a digest of every pin."""
+    digest = hashlib.sha256(f"{KUBERNETES_VERSION} {sorted(GO_PROGRAMS)}".encode())
     for pin in sorted(HERE.glob("*/go.*")):
         digest.update(pin.read_bytes())
     return cache_root() / digest.hexdigest()[:16]
@@ -79,9 +79,9 @@ def install_apt_packages() -> None:
         return
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise SystemExit(f"install: needs {', '.join(missing)}; install them, or run as root on Debian")
-    quiet = {"stdout": sys.stderr, "check": True, "env": {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}}
-    subprocess.run(["apt-get", "update", "-q"], **quiet)
-    subprocess.run(["apt-get", "install", "-q", "-y", "--no-install-recommends", *missing], **quiet)
+    for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *missing]):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", *command], stdout=sys.stderr, check=True, env=environment)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from modelwright.cli.control_plane import Address
+    from modelwright.up.control_plane import Address
 
 DEFAULT_LISTEN = "127.0.0.1:7817"
 
@@ -36,7 +36,7 @@ def up(
     Prints `ready http://HOST:PORT`. Ctrl-C drains and stops what runs; nothing is lost, and the next `up` goes on.
     """
     from modelwright.adapters.kubernetes.locate import default_data_dir
-    from modelwright.cli.control_plane import Address
+    from modelwright.up.control_plane import Address
 
     host, port = loopback_address(listen)
     level = logging.INFO if verbose else logging.WARNING
@@ -64,7 +64,7 @@ def loopback_address(text: str) -> tuple[str, int]:
 
 async def run(data_dir: Path, address: Address) -> None:
     """Run until a signal asks to end, or the control plane cannot go on."""
-    from modelwright.cli.control_plane import control_plane
+    from modelwright.up.control_plane import control_plane
 
     stop = stopping_signals()
     async with control_plane(data_dir, address) as running:

@@ -1,0 +1,1 @@
+"""The embedded control plane as a program: the one place that knows all its parts."""
