@@ -94,7 +94,7 @@ def scan(path: Path) -> Folder:
             raise _not_plain(root, "is neither a folder nor a file")
         descriptor = os.open(root, _FOLDER_FLAGS)
     try:
-        entries = sorted(_limited(_walk(descriptor, "", root, device), root), key=lambda entry: entry.path.encode())
+        entries = sorted(_limited(walk(descriptor, "", root, device), root), key=lambda entry: entry.path.encode())
     finally:
         os.close(descriptor)
     if all(entry.directory for entry in entries):
@@ -132,7 +132,8 @@ def _limited(entries: Iterator[Entry], root: Path) -> Iterator[Entry]:
         yield entry
 
 
-def _walk(descriptor: int, prefix: str, root: Path, device: int) -> Iterator[Entry]:
+def walk(descriptor: int, prefix: str, root: Path, device: int) -> Iterator[Entry]:
+    """What is in an open folder, and below it on the same device, in no order; `prefix` is its path below the root."""
     with reading(root / prefix), os.scandir(descriptor) as found:
         children = [(child.name, child.stat(follow_symlinks=False)) for child in found]
     _refuse_collisions([name for name, _ in children], root / prefix)
@@ -154,7 +155,7 @@ def _walk_below(parent: int, entry: Entry, root: Path, device: int, seen: os.sta
     try:
         if os.fstat(descriptor).st_ino != seen.st_ino:
             raise changed(path)
-        yield from _walk(descriptor, f"{entry.path}/", root, device)
+        yield from walk(descriptor, f"{entry.path}/", root, device)
     finally:
         os.close(descriptor)
 
