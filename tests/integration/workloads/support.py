@@ -162,17 +162,17 @@ def ask(port: int, path: str = "/") -> dict[str, Any]:
 class Hammer:
     """Asks all the time; `faults` must stay empty."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *paths: str) -> None:
         self.port = port
         self.answers: list[str] = []
         self.faults: list[str] = []
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(path,)) for path in ("/", "/", "/slow")]
+        self._threads = [threading.Thread(target=self._ask, args=(path,)) for path in paths or ("/", "/", "/slow")]
 
     def _ask(self, path: str) -> None:
         while not self._stop.is_set():
             try:
-                self.answers.append(ask(self.port, path)["text"])
+                self.answers.append(ask(self.port, path).get("text", ""))
             except Exception as error:
                 self.faults.append(repr(error))
             time.sleep(0.002)
@@ -188,9 +188,9 @@ class Hammer:
 
 
 @contextmanager
-def hammering(port: int) -> Iterator[Hammer]:
+def hammering(port: int, *paths: str) -> Iterator[Hammer]:
     """Ask until the block ends, and find no fault."""
-    hammer = Hammer(port)
+    hammer = Hammer(port, *paths)
     hammer.start()
     try:
         yield hammer

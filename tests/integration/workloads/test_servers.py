@@ -15,6 +15,7 @@ from tests.integration.workloads.support import (
     DEADLINE,
     OWNER,
     QUICK,
+    SERVER,
     a_server,
     ask,
     hammering,
@@ -30,7 +31,7 @@ from tests.integration.workloads.support import (
 
 from modelwright.adapters.embedded.workloads import EmbeddedWorkloads
 from modelwright.ports.errors import Terminal
-from modelwright.ports.workloads import Container, Resources, Server
+from modelwright.ports.workloads import Command, Container, Resources, Server
 
 pytestmark = pytest.mark.anyio
 replace = msgspec.structs.replace
@@ -361,6 +362,23 @@ async def test_changes_name_the_owner(workloads: EmbeddedWorkloads, data_dir: Pa
             assert owner == OWNER
             if (await server_status(workloads)).up_to_date:
                 break
+
+
+async def test_a_command_serves_on_the_socket_that_it_is_given(
+    workloads: EmbeddedWorkloads, data_dir: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "answer.txt").write_text("by command")
+    version = {"version": "v", "number": 1, "path": str(tmp_path / "m")}
+    (tmp_path / "config.json").write_bytes(msgspec.json.encode({"versions": [version], "defaultVersion": "v"}))
+    words = ("--config", "$(CONFIG)", "--fd", "$(MODELWRIGHT_FD)", "--state", "$(MODELWRIGHT_STATE)")
+    program = Command(command=SERVER, args=words, env={"CONFIG": str(tmp_path / "config.json")})
+    await workloads.apply(Server(name="server", owner=OWNER, program=program, replicas=2))
+    status = await until_server(workloads, lambda status: status.up_to_date)
+    assert ask(status.port)["text"] == "by command"
+    with pytest.raises(Terminal) as refused:
+        await workloads.apply(Server(name="server", owner=OWNER, program=Command(command=("sleep", "600"))))
+    assert refused.value.reason == "NeedsSocket"
 
 
 async def test_a_container_is_refused_with_what_to_do(workloads: EmbeddedWorkloads) -> None:

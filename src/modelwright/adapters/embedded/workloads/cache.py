@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from modelwright.adapters.embedded.workloads.timing import Backoff, Timing
-from modelwright.ports.errors import ModelwrightError, Retryable
+from modelwright.ports.errors import ModelwrightError, Retryable, Unavailable
 from modelwright.ports.workloads import Download, Failure, ModelSource, Progress
 
 Report = Callable[[Progress], None]
@@ -107,6 +107,8 @@ class ModelCache:
             await self._obtain(held.source, held.namespace, held.folder, report)
         except ModelwrightError as error:
             self._failed(held, error)
+        except OSError as error:
+            self._failed(held, Unavailable(f"no worker could be started: {error}", reason="SystemError"))
         else:
             held.ready, held.failure, held.progress = True, None, None
         self._tell()

@@ -67,8 +67,12 @@ class EmbeddedWorkloads:
         self._server_command = server_command
         self._timing = timing or Timing()
         self._node_name = socket.gethostname()
+        self._frameworks = frozenset(
+            name for name, modules in _FRAMEWORKS.items() if all(map(importlib.util.find_spec, modules))
+        )
         self._changes = Changes()
         self._running: dict[tuple[str, str], Supervisor] = {}
+        self._names: dict[str, set[str]] = {}
         self._removing: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._run: RunDirectory | None = None
         self._site: Site
@@ -77,11 +81,11 @@ class EmbeddedWorkloads:
 
     @property
     def capabilities(self) -> Capabilities:
-        frameworks = [name for name, modules in _FRAMEWORKS.items() if all(map(importlib.util.find_spec, modules))]
+        """Frameworks are looked for once, and not imported."""
         return Capabilities(
             containers=False,
             storage=frozenset({"hostPath"}),
-            frameworks=frozenset(frameworks),
+            frameworks=self._frameworks,
             default_registry=self._registry[0],
             single_node=self._node_name,
         )
@@ -168,8 +172,7 @@ class EmbeddedWorkloads:
 
     async def observe(self, owner_uid: str) -> tuple[WorkloadStatus, ...]:
         """How this owner's workloads are doing, sorted by name."""
-        found = [running for (uid, _), running in self._running.items() if uid == owner_uid]
-        return tuple(sorted((running.status for running in found), key=lambda status: status.name))
+        return tuple(self._running[owner_uid, name].status for name in sorted(self._names.get(owner_uid, ())))
 
     async def remove(self, owner_uid: str, name: str) -> None:
         """Returns when its processes have ended: a server is drained first."""
@@ -204,6 +207,7 @@ class EmbeddedWorkloads:
         owner = _owner(supervisor)
         key = (owner.uid, supervisor.status.name)
         self._running[key] = supervisor
+        self._names.setdefault(owner.uid, set()).add(supervisor.status.name)
         supervisor.start()
         if record.removed:
             self._removing[key] = asyncio.create_task(self._remove(key))
@@ -218,12 +222,21 @@ class EmbeddedWorkloads:
     async def _remove(self, key: tuple[str, str]) -> None:
         try:
             supervisor = self._running[key]
+            models = supervisor.model_keys()
             await supervisor.remove()
             supervisor.release()
-            del self._running[key]
-            self._collect()
+            self._forget(key)
+            if models:
+                self._collect()
         finally:
             del self._removing[key]
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        uid, name = key
+        del self._running[key]
+        self._names[uid].discard(name)
+        if not self._names[uid]:
+            del self._names[uid]
 
     def _collect(self) -> None:
         """Remove the models that nobody names any more."""

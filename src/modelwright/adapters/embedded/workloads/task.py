@@ -43,9 +43,10 @@ class TaskSupervisor(ABC):
 
     async def remove(self) -> None:
         """End it and forget it."""
-        self.record.removed = True
-        self._site.run.write(self.record)
-        await self.stop()
+        if not self.ended:
+            self.record.removed = True
+            self._site.run.write(self.record)
+            await self.stop()
         self._site.run.forget(self.folder)
 
     @abstractmethod

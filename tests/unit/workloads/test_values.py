@@ -1,0 +1,180 @@
+"""Pure parts: quantities, expansion, plans, mounts, waiting."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modelwright.adapters.embedded.workloads import mounts, program, quantity
+from modelwright.adapters.embedded.workloads.replica import expand
+from modelwright.adapters.embedded.workloads.timing import Backoff
+from modelwright.ports.errors import Invalid
+from modelwright.ports.workloads import (
+    Download,
+    HostPath,
+    ModelServer,
+    ModelSource,
+    Mount,
+    Owner,
+    Resources,
+    Scratch,
+    ServedVersion,
+    Server,
+)
+
+OWNER = Owner(api_version="v1", kind="InferenceModel", namespace="default", name="m", uid="uid")
+replace = msgspec.structs.replace
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1", Fraction(1)),
+        ("500m", Fraction(1, 2)),
+        ("1.5", Fraction(3, 2)),
+        (".5", Fraction(1, 2)),
+        ("256Mi", Fraction(256 * 1024**2)),
+        ("1G", Fraction(10**9)),
+        ("2e3", Fraction(2000)),
+        ("1E", Fraction(10**18)),
+        ("100n", Fraction(1, 10**7)),
+    ],
+)
+def test_quantities_are_read_as_kubernetes_writes_them(text: str, value: Fraction) -> None:
+    assert quantity.parse(text, "x") == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1 Gi", "1KiB", "one", "1e", "1mm", "0x10", "\u0661"])
+def test_what_is_no_quantity_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="limits"):
+        quantity.parse(text, "limits")
+
+
+@given(st.text())
+def test_any_text_is_a_quantity_or_invalid(text: str) -> None:
+    try:
+        assert quantity.parse(text, "x") >= 0
+    except Invalid:
+        pass
+
+
+def test_limits_become_bytes_and_threads() -> None:
+    resources = Resources(limits={"memory": "1Ki", "cpu": "1500m"})
+    assert (quantity.memory_limit(resources), quantity.threads(resources)) == (1024, 2)
+    assert (quantity.memory_limit(Resources()), quantity.threads(Resources())) == (0, 0)
+    assert quantity.threads(Resources(limits={"cpu": "10m"})) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(A)-$(B)", "1-$(B)"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$A ${A} $(A", "$A ${A} $(A"),
+        ("", ""),
+    ],
+)
+def test_references_are_expanded_as_kubernetes_does(text: str, expanded: str) -> None:
+    assert expand(text, {"A": "1"}) == expanded
+
+
+def test_pauses_grow_to_a_limit_and_begin_anew() -> None:
+    backoff = Backoff(1.0, 10.0)
+    pauses = []
+    for _ in range(6):
+        backoff.failed(100.0)
+        pauses.append(backoff.not_before - 100.0)
+    for pause, ideal in zip(pauses, (1, 2, 4, 8, 10, 10), strict=True):
+        assert ideal * 0.9 <= pause <= ideal * 1.1
+    backoff.reset()
+    assert (backoff.failures, backoff.not_before) == (0, 0.0)
+
+
+# Plans --------------------------------------------------------------------------------------------------------------
+
+
+def a_server(*names: str, in_place: bool = False) -> tuple[Server, ModelServer]:
+    versions = tuple(ServedVersion(name, number, Download(f"http://x/{name}")) for number, name in enumerate(names, 1))
+    wanted = ModelServer(model_name="m", framework="onnx", versions=versions, default=names[-1], in_place=in_place)
+    return Server(name="server", owner=OWNER, program=wanted), wanted
+
+
+def plan(
+    names: tuple[str, ...],
+    here: tuple[str, ...],
+    *,
+    in_place: bool = False,
+    served: ServedVersion | None = None,
+    port: int = 80,
+) -> program.Plan | None:
+    server, wanted = a_server(*names, in_place=in_place)
+    folders = {name: Path("/models") / name for name in here}
+    return program.plan_models(server, wanted, port=port, folders=folders, served=served, command=("serve",))
+
+
+def test_nothing_is_started_before_the_default_is_here() -> None:
+    assert plan(("v1", "v2"), ("v1",)) is None
+    found = plan(("v1", "v2"), ("v2",))
+    assert found
+    assert (found.default, [version.version for version in found.versions]) == ("v2", ["v2"])
+
+
+def test_any_change_makes_another_generation_unless_it_is_loaded_in_place() -> None:
+    first, second = plan(("v1",), ("v1",)), plan(("v2",), ("v2",))
+    assert first
+    assert second
+    assert first.key != second.key
+    assert plan(("v1",), ("v1",)) == first
+    placed, switched = plan(("v1",), ("v1",), in_place=True), plan(("v2",), ("v2",), in_place=True)
+    assert placed
+    assert switched
+    assert placed.key == switched.key
+    assert placed.config != switched.config
+    moved = plan(("v1",), ("v1",), in_place=True, port=81)
+    assert moved
+    assert moved.key != placed.key
+
+
+def test_in_place_what_was_served_is_kept_until_the_new_default_is_here() -> None:
+    served = ServedVersion("v1", 1, Download("http://x/v1"))
+    waiting = plan(("v2",), ("v1",), in_place=True, served=served)
+    assert waiting
+    assert (waiting.default, [version.version for version in waiting.versions]) == ("v1", ["v1"])
+    both = plan(("v2",), ("v1", "v2"), in_place=True, served=served)
+    assert both
+    assert both.default == "v2"
+    assert [(version.version, version.number) for version in both.versions] == [("v2", 1), ("v1", 2)]
+    rolled = plan(("v2",), ("v1",), served=served)
+    assert rolled is None
+
+
+# Mounts -------------------------------------------------------------------------------------------------------------
+
+
+def test_paths_below_and_above_mounts_are_made_real(tmp_path: Path) -> None:
+    model, data = tmp_path / "model", Download("http://x/d")
+    model.mkdir()
+    places: dict[ModelSource, Path] = {data: tmp_path / "cache"}
+    given = (Mount(HostPath(str(model)), "/kubedl-model"), Mount(data, "/datasets/d"), Mount(Scratch(), "/scratch"))
+    root = tmp_path / "root"
+    mounts.lay_out(given, root, places)
+    mounts.lay_out(given, root, places)
+
+    def real(text: str) -> str:
+        return mounts.real_path(text, given, root, places)
+
+    assert real("/kubedl-model") == str(model)
+    assert real("/kubedl-model/sub/x") == str(model / "sub" / "x")
+    assert real("/datasets") == str(root / "datasets")
+    assert real("/datasets/d/train.csv") == str(tmp_path / "cache" / "train.csv")
+    assert real("/scratch") == str(root / "scratch")
+    assert (root / "datasets" / "d").readlink() == tmp_path / "cache"
+    assert (root / "scratch").is_dir()
+    for other in ("/etc", "/", "kubedl-model", "text", "/kubedl-models"):
+        assert real(other) == other
