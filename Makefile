@@ -23,7 +23,7 @@ format: .stamps/dev ## Put the code in shape
 	@$(BIN)/ruff check -q --fix src tests bench examples; $(BIN)/ruff format -q src tests bench examples
 
 bench: .stamps/dev ## Measure speed and memory, against named peers where there are any
-	@$(BIN)/python bench/run.py
+	@$(BIN)/python bench/run.py $(if $(QUICK),--quick)
 
 generate: .stamps/dev ## Write the CRDs, OpenAPI documents and the field reference anew
 	@$(BIN)/python -m modelwright.api.generate
