@@ -17,8 +17,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+from modelwright.adapters.embedded.editing import Deletion
 from modelwright.adapters.embedded.patches import merge
-from modelwright.adapters.embedded.resources import Deletion
 from modelwright.adapters.embedded.store import EmbeddedStore
 from modelwright.ports.errors import NotFound, Unavailable
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.embedded.api import MODELS, VERSIONS, Answer, Client
 
-from modelwright.adapters.embedded.resources import MAX_OBJECT_BYTES
+from modelwright.adapters.embedded.editing import MAX_OBJECT_BYTES
 from modelwright.adapters.embedded.store import EmbeddedStore
 
 pytestmark = pytest.mark.anyio

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from modelwright.adapters.embedded.core import EVENTS
+from modelwright.adapters.embedded.editing import key_of
 from modelwright.adapters.embedded.history import Key
-from modelwright.adapters.embedded.resources import Resources, key_of, timestamp
+from modelwright.adapters.embedded.resources import Resources, timestamp
 from modelwright.adapters.embedded.transaction import Transaction, decode
 from modelwright.ports.clock import Clock
 from modelwright.ports.store import Event
@@ -42,7 +43,8 @@ class Recorder:
         key = key_of(EVENTS, event.namespace, name)
         entry = transaction.get(key)
         if entry is None:
-            self._resources.create_in(transaction, EVENTS, event.namespace, _new(event, name, timestamp(now)))
+            value = _new(event, name, timestamp(now))
+            self._resources.editor(transaction).create(EVENTS, event.namespace, value)
             return
         counted = decode(entry)
         counted["count"] = counted.get("count", 1) + 1

@@ -14,10 +14,11 @@ import msgspec
 from modelwright.adapters.embedded.database import Connect, connect
 from modelwright.adapters.embedded.datadir import DataDirectory
 from modelwright.adapters.embedded.definitions import Definition
+from modelwright.adapters.embedded.editing import Deletion
 from modelwright.adapters.embedded.events import Recorder
 from modelwright.adapters.embedded.history import Entry
 from modelwright.adapters.embedded.objects import KEEP_CHANGES, Objects
-from modelwright.adapters.embedded.resources import Deletion, Object, Resources, Update
+from modelwright.adapters.embedded.resources import Object, Resources, Update
 from modelwright.adapters.embedded.served import definitions_of
 from modelwright.api.kind import Kind
 from modelwright.api.kinds import KINDS, decode, kind_of, to_dict

@@ -13,10 +13,11 @@ import yaml
 from modelwright.adapters.embedded.apiserver.asgi import Request
 from modelwright.adapters.embedded.apiserver.protobuf import MEDIA_TYPE, decode_namespace
 from modelwright.adapters.embedded.definitions import Definition
+from modelwright.adapters.embedded.editing import Deletion, Validation
 from modelwright.adapters.embedded.garbage import Policy
 from modelwright.adapters.embedded.patches import apply_operations, merge
 from modelwright.adapters.embedded.refusals import BadRequest, TooLarge, UnsupportedMediaType, invalid
-from modelwright.adapters.embedded.resources import Deletion, Update, Validation
+from modelwright.adapters.embedded.resources import Update
 from modelwright.api.faults import Fault
 
 Object = dict[str, Any]

@@ -22,7 +22,8 @@ from modelwright.adapters.embedded.apiserver.routes import Target
 from modelwright.adapters.embedded.apiserver.scale import rescaled, scale_of
 from modelwright.adapters.embedded.apiserver.status import success
 from modelwright.adapters.embedded.apiserver.watches import Watch
-from modelwright.adapters.embedded.resources import Resources, Update, Written
+from modelwright.adapters.embedded.editing import Written
+from modelwright.adapters.embedded.resources import Resources, Update
 from modelwright.api.kind import Scale
 
 Object = dict[str, Any]
