@@ -6,8 +6,10 @@ from msgspec.structs import replace
 from tests.unit.embedded.api import Client
 from tests.unit.embedded.conftest import HandClock
 
-from modelwright.adapters.embedded.events import name_of
+from modelwright.adapters.embedded.core import EVENTS as EVENTS_OF_CORE
+from modelwright.adapters.embedded.events import MOST_KEPT, name_of
 from modelwright.adapters.embedded.store import EmbeddedStore
+from modelwright.adapters.embedded.transaction import Transaction
 from modelwright.ports.errors import NotFound
 from modelwright.ports.store import Event
 
@@ -50,6 +52,23 @@ async def test_old_events_go_when_a_new_one_is_written(store: EmbeddedStore, clo
     await store.record(EVENT)
     assert [event["reason"] for event in stored(store)] == ["Built"]
     assert stored(store)[0]["count"] == 1
+
+
+async def test_of_a_flood_the_newest_are_kept(store: EmbeddedStore, clock: HandClock) -> None:
+    def flood(transaction: Transaction) -> None:
+        editor = store.resources.editor(transaction)
+        for number in range(MOST_KEPT + 10):
+            metadata = {"name": f"e-{number}"}
+            last = f"2024-02-29T11:{number * 60 // (MOST_KEPT + 10):02}:00Z"
+            value = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": {}}
+            editor.create(EVENTS_OF_CORE, "default", {**value, "lastTimestamp": last})
+
+    await store.resources.objects.write(flood)
+    await store.record(EVENT)
+    left = stored(store)
+    assert len(left) == MOST_KEPT + 1
+    assert min(str(event["lastTimestamp"]) for event in left) == "2024-02-29T11:00:00Z"
+    assert "Built" in [event.get("reason") for event in left]
 
 
 async def test_a_namespace_must_exist(store: EmbeddedStore) -> None:

@@ -205,6 +205,25 @@ async def test_old_changes_are_forgotten_and_asking_for_them_is_expired(objects:
         objects.history.since(objects.version + 1, "models")
 
 
+async def test_a_write_of_more_changes_than_are_kept_is_whole_and_sends_watchers_to_the_list(tmp_path: Path) -> None:
+    objects = Objects.open(tmp_path / "state.db", keep=20)
+    await objects.write(put("before"))
+
+    def many(transaction: Transaction) -> None:
+        for number in range(100):
+            put(f"m-{number:03}")(transaction)
+
+    await objects.write(many)
+    assert len(names(objects)) == 101
+    with pytest.raises(Expired):
+        objects.history.since(1, "models")
+    assert len(objects.history.since(objects.history.compacted, "models")) == 20
+    await objects.close()
+    objects = Objects.open(tmp_path / "state.db", keep=20)
+    assert (objects.version, len(names(objects))) == (101, 101)
+    await objects.close()
+
+
 async def test_a_quiet_resource_can_be_resumed_from_long_ago(objects: Objects) -> None:
     await objects.write(put("quiet", "others"))
     for number in range(100):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +17,7 @@ from modelwright.ports.store import Event
 Object = dict[str, Any]
 
 KEPT_FOR = timedelta(hours=1)
+MOST_KEPT = 5000
 SWEEP_EVERY = timedelta(minutes=1)
 MESSAGE_LENGTH = 1024
 COMPONENT = "modelwright"
@@ -51,14 +51,14 @@ class Recorder:
         counted["lastTimestamp"] = timestamp(now)
         transaction.put(key, counted)
 
-    def _expired(self, transaction: Transaction, now: datetime) -> Iterator[Key]:
+    def _expired(self, transaction: Transaction, now: datetime) -> list[Key]:
+        """What is too old, and beyond the newest `MOST_KEPT` the oldest."""
         if self._swept is not None and now - self._swept < SWEEP_EVERY:
-            return
+            return []
         self._swept = now
-        for key in transaction.keys(EVENTS.resource):
-            entry = transaction.get(key)
-            if entry is not None and now - _last(decode(entry)) > KEPT_FOR:
-                yield key
+        keys = transaction.keys(EVENTS.resource)
+        ages = sorted((now - _last(decode(entry)), key) for key in keys if (entry := transaction.get(key)) is not None)
+        return [key for number, (age, key) in enumerate(ages) if age > KEPT_FOR or number >= MOST_KEPT]
 
 
 def name_of(event: Event) -> str:
