@@ -10,14 +10,17 @@ from pathlib import Path
 import msgspec
 
 from modelwright.agent.metrics import read_metrics
-from modelwright.oci.base import NO_BASE, Base
+from modelwright.oci.base import NO_BASE, Base, load
 from modelwright.oci.local import LocalRepository
 from modelwright.oci.push import Pushed, push_folder
-from modelwright.oci.reference import split_name
+from modelwright.oci.reference import parse, split_name
 from modelwright.oci.storage import ImageStorage
 from modelwright.ports.errors import Forbidden, Rejected, Terminal
 from modelwright.ports.images import Images
 from modelwright.ports.workloads import BuildImage, BuildResult, HostPath
+
+BASE_HOST = "docker.io"
+"""Where a base image without a host is, such as `busybox`."""
 
 Report = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
@@ -50,8 +53,9 @@ def build(
     Raises Terminal (StorageNotSupported), Forbidden (StorageForbidden), and what scanning and pushing raise.
     """
     source = _folder(action, forbidden)
-    with open_repository(action.repository, registry, credentials) as images:
-        base = _base(action.base_image)
+    with contextlib.ExitStack() as stack:
+        images = stack.enter_context(open_repository(action.repository, registry, credentials))
+        base = _base(action.base_image, stack, registry, credentials)
         watcher = _Watcher(report)
         pushed = push_folder(source, images, action.tags, base=base, watcher=watcher)
         name = images.name
@@ -108,12 +112,12 @@ def _folder(action: BuildImage, forbidden: tuple[Path, ...]) -> Path:
     return source
 
 
-def _base(name: str) -> Base:
+def _base(name: str, stack: contextlib.ExitStack, registry: LocalRegistry, credentials: Path | None) -> Base:
+    """The image to build upon; its repository stays open until the stack ends."""
     if not name:
         return NO_BASE
-    raise Terminal(
-        f"the base image {name} cannot be used by this builder: leave baseImage empty", reason="NotImplemented"
-    )
+    reference = parse(name, default_host=BASE_HOST)
+    return load(stack.enter_context(open_repository(reference.name, registry, credentials)), reference.target)
 
 
 def _metrics(source: Path) -> tuple[dict[str, float], str]:

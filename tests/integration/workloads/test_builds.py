@@ -20,6 +20,8 @@ from tests.integration.workloads.support import (
 )
 
 from modelwright.adapters.embedded.workloads import EmbeddedWorkloads
+from modelwright.oci.local import LocalRepository
+from modelwright.oci.push import push_folder
 from modelwright.oci.storage import ImageStorage
 from modelwright.ports.errors import Terminal
 from modelwright.ports.workloads import BuildImage, HostPath, Nfs, Owner, Task, TaskStatus
@@ -102,6 +104,31 @@ async def test_storage_of_a_cluster_is_refused(workloads: EmbeddedWorkloads) -> 
     with pytest.raises(Terminal) as refused:
         await workloads.apply(Task(name="build", owner=owner("mv"), action=action))
     assert refused.value.reason == "StorageNotSupported"
+
+
+async def test_kaniko_needs_a_cluster(workloads: EmbeddedWorkloads, model: Path) -> None:
+    action = BuildImage(source=HostPath(str(model)), repository="hub/resnet", tags=("v1",), builder="kaniko")
+    with pytest.raises(Terminal) as refused:
+        await workloads.apply(Task(name="build", owner=owner("mv"), action=action))
+    assert refused.value.reason == "NeedsContainers"
+
+
+async def test_a_model_is_put_on_top_of_a_base_image(
+    workloads: EmbeddedWorkloads, data_dir: Path, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "shell").write_text("#!")
+    repository = LocalRepository(ImageStorage(data_dir / "images"), "base", host=REGISTRY)
+    push_folder(tmp_path / "base", repository, ("v1",))
+    action = BuildImage(
+        source=HostPath(str(model)), repository="hub/resnet", tags=("v1",), base_image=f"{REGISTRY}/base:v1"
+    )
+    await workloads.apply(a_build(model, "v0", uid="without"))
+    await workloads.apply(Task(name="build", owner=owner("with"), action=action))
+    without, upon = (await until_task(workloads, "without")).result, (await until_task(workloads, "with")).result
+    assert without
+    assert upon
+    assert upon.digest != without.digest
 
 
 async def test_metrics_are_returned_and_hostile_ones_only_noted(workloads: EmbeddedWorkloads, model: Path) -> None:

@@ -288,14 +288,22 @@ def _check(workload: Task | Server) -> None:
     if isinstance(workload, Server):
         program.check(workload)
     elif isinstance(workload.action, BuildImage):
-        if not isinstance(workload.action.source, HostPath):
-            kind = type(workload.action.source).__name__
-            raise Terminal(
-                f"{workload.name}: storage of the kind {kind} needs a cluster: use localStorage",
-                reason="StorageNotSupported",
-            )
+        _check_build(workload.name, workload.action)
     else:
         commands.check(workload, workload.action)
+
+
+def _check_build(name: str, action: BuildImage) -> None:
+    if action.builder == "kaniko":
+        raise Terminal(
+            f"{name}: the builder kaniko is a container, and there are none on this machine: use builder native",
+            reason="NeedsContainers",
+        )
+    if not isinstance(action.source, HostPath):
+        kind = type(action.source).__name__
+        raise Terminal(
+            f"{name}: storage of the kind {kind} needs a cluster: use localStorage", reason="StorageNotSupported"
+        )
 
 
 def _owner(supervisor: Supervisor) -> Owner:

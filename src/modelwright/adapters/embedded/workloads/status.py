@@ -66,13 +66,13 @@ def failure(generation: Generation | None, wanted: int) -> Failure | None:
     """Why not all replicas of this generation are ready, if a failure is known."""
     if generation is None or generation.failure is None or len(generation.ready) >= wanted > 0:
         return None
-    times = generation.backoff.failures
-    if times < _LOOPING:
-        return generation.failure
+    last = generation.failure
+    if generation.backoff.failures < _LOOPING or not last.retryable:
+        return last
     return Failure(
         reason="CrashLoopBackOff",
-        message=f"failed {times} times and is tried again after a growing pause; the last time "
-        f"({generation.failure.reason}): {generation.failure.message}",
+        message=f"it keeps failing and is tried again after growing pauses; the last time ({last.reason}): "
+        f"{last.message}",
         retryable=True,
     )
 
