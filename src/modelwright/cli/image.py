@@ -69,15 +69,15 @@ def build(
     with _failing_clearly(), ExitStack() as stack:
         from modelwright.oci import push
 
+        shown = stack.enter_context(Shown())
+        hashes = stack.enter_context(push.hashing(folder, shown))
         reference, images = stack.enter_context(_repository(ref, access))
         if reference.digest:
             raise Invalid("a digest is what a build gives, not what it takes: give a tag", reason="InvalidReference")
         below = _base(stack, base, access)
         tag = reference.tag or "latest"
-        with Shown() as shown:
-            pushed = push.push_folder(
-                folder, images, (tag,), base=below, sources=tuple(mount_from or ()), watcher=shown
-            )
+        pushed = hashes.push(images, (tag,), base=below, sources=tuple(mount_from or ()))
+        shown.stop()
         note(
             f"{images.name}:{tag}: {pushed.uploaded_layers} of {pushed.layers} layers uploaded "
             f"({readable(pushed.uploaded_bytes)} of {readable(pushed.size)})"
@@ -189,9 +189,7 @@ def _prune(repo: str, keep: tuple[str, ...], access: Access, *, dry_run: bool) -
             note(f"{tag} stays: the registry deletes no tag without its image, which a kept tag names too")
         done = "would be removed" if dry_run else "removed"
         count = len(planned.tags) + len(planned.shared_tags) - len(remaining)
-        note(
-            f"{count} tags and {len(planned.manifests)} manifests {done} (the registry frees the space itself)"
-        )
+        note(f"{count} tags and {len(planned.manifests)} manifests {done} (the registry frees the space itself)")
 
 
 def _collect(data_dir: Path, grace: float) -> None:

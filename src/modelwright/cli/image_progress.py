@@ -36,6 +36,10 @@ class Shown:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Show no more, so that something else can be printed."""
         self._bars.stop()
 
     def planned(self, size: int, count: int) -> None:

@@ -76,8 +76,8 @@ def push_folder(
     `sources` are repositories of the same registry to mount layers from.
     Raises what `folder.scan` and `images` raise, Conflict (StorageChanged), AlreadyExists (ImageTagTaken).
     """
-    plans = layers.plan(folder.scan(path))
-    return _Push(images, sources, watcher or Unwatched()).run(plans, tags, base)
+    with hashing(path, watcher) as hashes:
+        return hashes.push(images, tags, base=base, sources=sources)
 
 
 def push(
@@ -89,50 +89,104 @@ def push(
     watcher: Watcher | None = None,
 ) -> Pushed:
     """Push an image that is built already; otherwise as `push_folder`."""
-    return _Push(images, sources, watcher or Unwatched()).run(built.layers, tags, built.base)
+    with _running(Hashing(built.layers, watcher or Unwatched())) as hashes:
+        return hashes.push(images, tags, base=built.base, sources=sources)
+
+
+@contextmanager
+def hashing(path: Path, watcher: Watcher | None = None) -> Iterator[Hashing]:
+    """Start to hash a folder or file, so that it goes on while the registry is being connected to."""
+    with _running(Hashing(layers.plan(folder.scan(path)), watcher or Unwatched())) as hashes:
+        yield hashes
 
 
 class _Stopped(Exception):
     """Another thread failed."""
 
 
-class _Push:
-    """One push: its threads, and what they have done."""
+class Hashing:
+    """Layers that threads are hashing, to be pushed; made by `hashing`."""
 
-    def __init__(self, images: Images, sources: tuple[str, ...], watcher: Watcher) -> None:
-        self._images, self._sources, self._watcher = images, sources, watcher
+    def __init__(self, plans: tuple[LayerPlan | Layer, ...], watcher: Watcher) -> None:
+        if not plans:
+            raise Invalid("an image without a layer holds no model", reason="StorageEmpty")
+        self.watcher = watcher
         self._stop = threading.Event()
+        self._pool = ThreadPoolExecutor(HASHERS, thread_name_prefix="hash")
+        watcher.planned(sum(plan.size for plan in plans), len(plans))
+        self.layers = [self._pool.submit(self._hash, plan) for plan in plans]
+
+    def push(
+        self, images: Images, tags: tuple[str, ...] = (), *, base: Base = NO_BASE, sources: tuple[str, ...] = ()
+    ) -> Pushed:
+        """As `push_folder`, which see."""
+        return _Push(self, images, sources, base).run(tags)
+
+    def finished(self) -> tuple[Layer, ...]:
+        """The layers, once all are hashed; the first error instead, as soon as there is one."""
+        all_done(self.layers)
+        return tuple(future.result() for future in self.layers)
+
+    def unless_stopped(self, progress: Progress) -> Progress:
+        """The same progress, which ends its thread once another one has failed."""
+
+        def checked(count: int) -> None:
+            if self._stop.is_set():
+                raise _Stopped
+            progress(count)
+
+        return checked
+
+    def close(self, pool: ThreadPoolExecutor | None = None, *, failed: bool) -> None:
+        """Wait for the threads of a pool, or the own ones; after a failure they end soon."""
+        if failed:
+            self._stop.set()
+        (pool or self._pool).shutdown(wait=True, cancel_futures=failed)
+
+    def _hash(self, plan: LayerPlan | Layer) -> Layer:
+        if isinstance(plan, Layer):
+            self.watcher.hashed(plan.size)
+            return plan
+        return plan.hashed(self.unless_stopped(self.watcher.hashed))
+
+
+@contextmanager
+def _running(hashes: Hashing, pool: ThreadPoolExecutor | None = None) -> Iterator[Hashing]:
+    """Threads never outlive the block, and end soon if it fails or is interrupted."""
+    try:
+        yield hashes
+    except BaseException:
+        hashes.close(pool, failed=True)
+        raise
+    hashes.close(pool, failed=False)
+
+
+class _Push:
+    """One push of layers that are being hashed, and what was uploaded."""
+
+    def __init__(self, hashes: Hashing, images: Images, sources: tuple[str, ...], base: Base) -> None:
+        self._hashes, self._images, self._sources, self._base = hashes, images, sources, base
         self._lock = threading.Lock()
         self._uploaded: dict[Digest, int] = {}
 
-    def run(self, plans: tuple[LayerPlan | Layer, ...], tags: tuple[str, ...], base: Base) -> Pushed:
+    def run(self, tags: tuple[str, ...]) -> Pushed:
         """Everything in its order."""
-        if not plans:
-            raise Invalid("an image without a layer holds no model", reason="StorageEmpty")
-        self._watcher.planned(sum(plan.size for plan in plans), len(plans))
-        with self._pool(HASHERS) as hashers, self._pool(UPLOADS) as uploaders:
-            hashing = [hashers.submit(self._hash, plan) for plan in plans]
-            self._refuse_taken_tags(tags, hashing, base)
-            uploading = [uploaders.submit(self._upload, future) for future in hashing]
-            _all_done([*hashing, *uploading])
-            built = image.assemble(_results(hashing), base)
+        self._refuse_taken_tags(tags)
+        uploaders = ThreadPoolExecutor(UPLOADS, thread_name_prefix="push")
+        with _running(self._hashes, uploaders):
+            all_done([*self._hashes.layers, *(uploaders.submit(self._upload, layer) for layer in self._hashes.layers)])
+            built = image.assemble(self._hashes.finished(), self._base)
             small = [uploaders.submit(self._images.write_blob, config) for config in built.configs]
-            _all_done([*small, *(uploaders.submit(self._bring, blob, base.source) for blob in base.contents)])
+            all_done([*small, *(uploaders.submit(self._bring, blob) for blob in self._base.contents)])
         return self._finish(built, tags)
 
     def _finish(self, built: Image, tags: tuple[str, ...]) -> Pushed:
         for manifest in built.manifests:
             self._images.write_manifest(manifest)
         tag = self._tag(built, tags)
-        sizes = {layer.digest: self._uploaded.get(layer.digest, 0) for layer in built.layers}
-        return Pushed(
-            built.digest,
-            tag,
-            built.size,
-            len(built.layers),
-            sum(1 for size in sizes.values() if size),
-            sum(sizes.values()),
-        )
+        sizes = [self._uploaded.get(layer.digest, 0) for layer in built.layers]
+        uploaded = sum(1 for size in sizes if size)
+        return Pushed(built.digest, tag, built.size, len(built.layers), uploaded, sum(sizes))
 
     def _tag(self, built: Image, tags: tuple[str, ...]) -> str | None:
         if not tags:
@@ -146,70 +200,39 @@ class _Push:
                 refused = error
         raise refused
 
-    def _refuse_taken_tags(self, tags: tuple[str, ...], hashing: list[Future[Layer]], base: Base) -> None:
+    def _refuse_taken_tags(self, tags: tuple[str, ...]) -> None:
         """If no tag is free, upload nothing before it is known that one of them names this very image."""
         found = [self._images.resolve(tag) for tag in tags]
         if not tags or any(descriptor is None for descriptor in found):
             return
-        _all_done(hashing)
-        digest = image.assemble(_results(hashing), base).digest
+        digest = image.assemble(self._hashes.finished(), self._base).digest
         if all(descriptor is not None and descriptor.digest != digest for descriptor in found):
             raise AlreadyExists(
                 f"{self._images.name}:{tags[-1]} holds other content; tags are never overwritten: choose another",
                 reason="ImageTagTaken",
             )
 
-    def _hash(self, plan: LayerPlan | Layer) -> Layer:
-        if isinstance(plan, Layer):
-            self._watcher.hashed(plan.size)
-            return plan
-        return plan.hashed(self._unless_stopped(self._watcher.hashed))
-
-    def _upload(self, hashing: Future[Layer]) -> None:
-        layer = hashing.result()
+    def _upload(self, hashed: Future[Layer]) -> None:
+        layer = hashed.result()
         sent = 0
 
         def progress(count: int) -> None:
             nonlocal sent
             sent += count
-            self._watcher.moved(count)
+            self._hashes.watcher.moved(count)
 
-        self._images.write_blob(layer, sources=self._sources, progress=self._unless_stopped(progress))
-        self._watcher.moved(layer.size - sent)
+        self._images.write_blob(layer, sources=self._sources, progress=self._hashes.unless_stopped(progress))
+        self._hashes.watcher.moved(layer.size - sent)
         with self._lock:
             self._uploaded[layer.digest] = max(sent, self._uploaded.get(layer.digest, 0))
 
-    def _bring(self, blob: RemoteBlob, source: str) -> None:
+    def _bring(self, blob: RemoteBlob) -> None:
         """A layer of the base image: mounted if it is on the same registry, else copied."""
-        self._images.write_blob(blob, sources=(source,), progress=self._unless_stopped(lambda _count: None))
-
-    def _unless_stopped(self, progress: Progress) -> Progress:
-        def checked(count: int) -> None:
-            if self._stop.is_set():
-                raise _Stopped
-            progress(count)
-
-        return checked
-
-    @contextmanager
-    def _pool(self, size: int) -> Iterator[ThreadPoolExecutor]:
-        """Threads that end soon after any error, or an interrupt."""
-        pool = ThreadPoolExecutor(size, thread_name_prefix="push")
-        try:
-            yield pool
-        except BaseException:
-            self._stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-        finally:
-            pool.shutdown(wait=True)
+        progress = self._hashes.unless_stopped(lambda _count: None)
+        self._images.write_blob(blob, sources=(self._base.source,), progress=progress)
 
 
-def _results(hashing: list[Future[Layer]]) -> tuple[Layer, ...]:
-    return tuple(future.result() for future in hashing)
-
-
-def _all_done(futures: Sequence[Future[Any]]) -> None:
+def all_done(futures: Sequence[Future[Any]]) -> None:
     """Wait for all; raise the first error as soon as there is one."""
     done, _ = wait(futures, return_when=FIRST_EXCEPTION)
     errors = [error for future in futures if future in done and (error := future.exception()) is not None]
