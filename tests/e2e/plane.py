@@ -153,6 +153,14 @@ class ControlPlane:
         return done.stdout if done.returncode == 0 else done.stdout + done.stderr
 
 
+def command_of(process: psutil.Process) -> str:
+    """Its command line, empty if it has ended meanwhile."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 def mentions(process: psutil.Process, marks: list[str]) -> bool:
     try:
         words = [*process.cmdline(), process.environ().get("MODELWRIGHT_NONCE", "")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.load import Load, served_version
-from tests.e2e.plane import ControlPlane, inference_model, model_version, until
+from tests.e2e.plane import ControlPlane, command_of, inference_model, model_version, until
 
 ROUNDS = 6
 
@@ -85,7 +85,7 @@ def test_what_serves_goes_on_serving_while_the_control_plane_is_killed_and_start
 
 def servers(plane: ControlPlane) -> list[int]:
     """The model servers that run, by their process ids."""
-    return [process.pid for process in plane.processes() if " server --config " in " ".join(process.cmdline())]
+    return [process.pid for process in plane.processes() if " server --config " in command_of(process)]
 
 
 def test_a_port_and_a_login_outlive_a_restart(plane: ControlPlane, digits: Path) -> None:

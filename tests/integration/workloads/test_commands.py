@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.integration.workloads.support import (
+    command,
     left_running,
     of_data_dir,
     open_workloads,
@@ -118,8 +119,8 @@ async def test_a_command_past_its_deadline_is_ended_with_its_children(
 
 
 def commands_of(data_dir: Path) -> list[str]:
-    found = [" ".join(process.cmdline()) for process in of_data_dir(data_dir)]
-    return [line for line in found if "modelwright.agent.worker" not in line]
+    found = [" ".join(command(process)) for process in of_data_dir(data_dir)]
+    return [line for line in found if line and "modelwright.agent.worker" not in line]
 
 
 async def test_what_a_command_leaves_in_the_background_ends_with_it(
@@ -196,7 +197,7 @@ async def test_a_command_whose_runner_was_killed_ends_as_interrupted(data_dir: P
     async with open_workloads(data_dir) as workloads:
         await workloads.apply(shell(f"echo x >> {tmp_path}/count; sleep 600"))
         await until((tmp_path / "count").exists, "the command")
-        (runner,) = [process for process in of_data_dir(data_dir) if "modelwright.agent.run" in process.cmdline()]
+        (runner,) = [process for process in of_data_dir(data_dir) if "modelwright.agent.run" in command(process)]
         runner.kill()
         status = await until_task(workloads, "tm")
         assert status.failure
