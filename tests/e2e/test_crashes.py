@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.load import Load, served_version
-from tests.e2e.plane import ControlPlane, command_of, inference_model, model_version, until
+from tests.e2e.plane import ControlPlane, command_of, inference_model, model_version, programs, until
 
 ROUNDS = 6
 
@@ -160,6 +160,16 @@ def test_a_control_plane_that_ends_leaves_nothing_running(tmp_path: Path, digits
     control_plane.start()
     control_plane.until_ready("infm", "digits")
     assert control_plane.stop() == 0
+
+
+def test_a_control_plane_stops_although_somebody_watches(plane: ControlPlane) -> None:
+    command = [str(programs() / "kubectl"), "get", "mv", "-w", "-v=6"]
+    with subprocess.Popen(command, env=plane.environment, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stderr is not None
+        assert any("watch=true" in line for line in watching.stderr), "kubectl watches"
+        assert plane.stop() == 0
+        watching.terminate()
+        watching.stderr.read()
 
 
 def test_nothing_is_written_while_nothing_happens(plane: ControlPlane, digits: Path) -> None:

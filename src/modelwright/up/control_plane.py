@@ -90,6 +90,7 @@ async def control_plane(data_dir: Path, address: Address) -> AsyncIterator[Runni
         tls = Tls(tokens.certificate, tokens.key)
         api_app = Logs(ApiServer(store.resources, KINDS), store.resources, workloads)
         await serve(stack, Listener(LoopbackOnly(BearerToken(api_app, tokens.token)), api, tls=tls))
+        stack.callback(store.end_watches)
         write_kubeconfig(root / "kubeconfig", port_of(api), tokens)
         yield Running(f"http://{registry}", root / "kubeconfig", await run_engine(stack, engine))
 

@@ -84,6 +84,10 @@ class EmbeddedStore:
             raise
         return store
 
+    def end_watches(self) -> None:
+        """End all watches, ours and those of the API's clients: a server that stops would wait for them."""
+        self._objects.history.close()
+
     async def close(self) -> None:
         """Finish what was begun, end all watches, let another process have the directory."""
         await self._objects.close()
