@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import http.client
 import json
 import sys
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +200,24 @@ def hammering(port: int, *paths: str) -> Iterator[Hammer]:
         hammer.stop()
     assert hammer.faults == []
     assert hammer.answers
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+@contextmanager
+def serving_folder(root: Path, port: int = 0) -> Iterator[str]:
+    """A web server for a folder; the address of its root."""
+    with ThreadingHTTPServer(("127.0.0.1", port), functools.partial(_Quiet, directory=str(root))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @asynccontextmanager

@@ -7,9 +7,11 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 from tests.integration.workloads.support import (
+    QUICK,
     REGISTRY,
     command,
     left_running,
@@ -165,6 +167,17 @@ async def test_a_build_whose_worker_is_killed_fails_retryably_and_the_next_works
     fifo.write_bytes(b"small")
     await workloads.apply(a_build(model, uid="b"))
     assert (await until_task(workloads, "b")).phase == "Succeeded"
+
+
+async def test_a_worker_that_takes_too_much_memory_is_ended(data_dir: Path, model: Path) -> None:
+    with (model / "weights.bin").open("wb") as file:
+        file.truncate(3 << 30)
+    async with open_workloads(data_dir, msgspec.structs.replace(QUICK, worker_memory=1 << 20)) as workloads:
+        await workloads.apply(a_build(model))
+        failure = (await until_task(workloads, "mv")).failure
+        assert failure
+        assert failure.reason == "WorkerDied"
+        assert "memory" in failure.message
 
 
 async def test_a_removed_build_ends_with_its_worker(workloads: EmbeddedWorkloads, data_dir: Path, model: Path) -> None:

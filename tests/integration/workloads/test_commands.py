@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.integration.workloads.support import (
     of_data_dir,
     open_workloads,
     place_model,
+    serving_folder,
     until,
     until_task,
 )
@@ -25,6 +27,7 @@ from modelwright.ports.errors import Invalid, Terminal
 from modelwright.ports.workloads import (
     Claim,
     Command,
+    Download,
     HostPath,
     Mount,
     Owner,
@@ -214,6 +217,23 @@ async def test_the_end_of_the_program_ends_its_commands(data_dir: Path) -> None:
         status = await until_task(workloads, "tm")
         assert status.failure
         assert status.failure.reason == "Interrupted"
+
+
+async def test_a_command_that_waits_for_its_data_begins_after_a_restart(data_dir: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        data = Download(f"http://127.0.0.1:{port}/data.csv")
+        task = shell("cat $DATA/data.csv", env={"DATA": "/data"}, mounts=(Mount(data, "/data"),))
+        async with open_workloads(data_dir) as workloads:
+            await workloads.apply(task)
+            (status,) = await workloads.observe("tm")
+            assert isinstance(status, TaskStatus)
+            assert status.phase == "Pending"
+    (tmp_path / "data.csv").write_text("1,2,3")
+    with serving_folder(tmp_path, port):
+        async with open_workloads(data_dir) as workloads:
+            assert (await until_task(workloads, "tm")).phase == "Succeeded"
+            assert await output(workloads) == "1,2,3"
 
 
 async def test_logs_are_followed_to_the_end(workloads: EmbeddedWorkloads, tmp_path: Path) -> None:

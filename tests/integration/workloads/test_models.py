@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import msgspec
@@ -15,6 +12,7 @@ from tests.integration.workloads.support import (
     OWNER,
     ask,
     open_workloads,
+    serving_folder,
     until_server,
     until_task,
 )
@@ -42,22 +40,13 @@ def serving(source: ModelSource, version: str = "v1", **fields: bool) -> Server:
     return Server(name="server", owner=OWNER, program=program)
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        pass
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A folder and the address at which it can be downloaded."""
     root = tmp_path / "site"
     root.mkdir()
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(root))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield root, f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with serving_folder(root) as address:
+        yield root, address
 
 
 async def test_what_was_built_is_served(workloads: EmbeddedWorkloads, tmp_path: Path) -> None:

@@ -81,13 +81,11 @@ class CommandSupervisor(TaskSupervisor):
         self._stopping = True
         if self._task is None:
             return
-        if self._process is None:
+        if self._process is None:  # it has not begun: the next program begins it
             self._task.cancel()
         else:
             self._process.signal(signal.SIGTERM)
         await asyncio.wait([self._task])
-        if not self.ended:
-            self._finish(self._failed(_INTERRUPTED))
 
     def release(self) -> None:
         if self._task is not None:

@@ -160,15 +160,17 @@ class EmbeddedWorkloads:
         if removing is not None:
             await asyncio.shield(removing)
         there = self._running.get(key)
-        if isinstance(there, ServerSupervisor) and isinstance(workload, Server):
-            there.apply(workload)
-        elif there is None:
-            record: Record = TaskRecord(task=workload) if isinstance(workload, Task) else ServerRecord(server=workload)
-            try:
+        try:
+            if isinstance(there, ServerSupervisor) and isinstance(workload, Server):
+                there.apply(workload)
+            elif there is None:
+                record = TaskRecord(task=workload) if isinstance(workload, Task) else ServerRecord(server=workload)
                 run.write(record)
-            except OSError as error:
-                raise Unavailable(f"cannot write to {run.root}: {error.strerror}", reason="DiskError") from error
-            self._begin(record)
+                self._begin(record)
+        except OSError as error:
+            raise Unavailable(
+                f"cannot write to {run.root} ({error.strerror}): make room and try again", reason="DiskError"
+            ) from error
 
     async def observe(self, owner_uid: str) -> tuple[WorkloadStatus, ...]:
         """How this owner's workloads are doing, sorted by name."""

@@ -67,6 +67,8 @@ class WorkerPool:
         limit = self._busy if isinstance(request, messages.Build) else self._moving
         async with limit:
             worker = self._take()
+            session = worker.process.identity.pid
+            self._sampler.limit(session, self._timing.worker_memory, worker.over_limit)
             if begun is not None:
                 begun()
             try:
@@ -80,6 +82,8 @@ class WorkerPool:
             except BaseException:
                 self._discard(worker)
                 raise
+            finally:
+                self._sampler.release(session)
             self._give_back(worker)
             return result
 
@@ -116,8 +120,6 @@ class WorkerPool:
     def _new(self) -> _Worker:
         worker = _Worker(self._folder, new_nonce(self._domain), self._died)
         self._workers.add(worker)
-        session = worker.process.identity.pid
-        self._sampler.limit(session, self._timing.worker_memory, worker.over_limit)
         return worker
 
     def _died(self, worker: _Worker) -> None:
@@ -136,7 +138,6 @@ class WorkerPool:
         self._workers.discard(worker)
         if worker in self._idle:
             self._idle.remove(worker)
-        self._sampler.release(worker.process.identity.pid)
         worker.end()
 
 
