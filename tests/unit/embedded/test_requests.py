@@ -107,7 +107,7 @@ async def test_a_body_may_be_yaml(api: Client) -> None:
     [
         b"", b"{", b"[]", b"7", b'"text"', b"null", b"\xff\xfe", b'{"a":1}{"b":2}', b"NaN", b'{"metadata":[]}',
         b'{"metadata":{"name":"m"},"kind":"Pod"}', b'{"metadata":{"name":"m"},"apiVersion":"v1"}',
-        b'{"metadata":{"name":"m","namespace":"another"}}', b'{"a":' * 5000 + b"1" + b"}" * 5000,
+        b'{"metadata":{"name":"m","namespace":"another"}}', b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
         b'{"metadata":{"name":"\\ud800"}}', b'{"spec":1e999}',
     ],
 )  # fmt: skip
