@@ -34,16 +34,16 @@ def framework_is_not_available(model: InferenceModel, observed: Any) -> Finding 
     return Finding("FrameworkUnavailable", message)
 
 
-def secrets_are_not_supported(model: InferenceModel, observed: Any) -> Finding | None:
+def login_and_tls_are_not_implemented(model: InferenceModel, observed: Any) -> Finding | None:
     """Who asks for a token or TLS must not get a server that is open to all instead."""
     if not observed.capabilities.single_node or (model.spec.auth is None and model.spec.tls is None):
         return None
     field = "auth" if model.spec.auth is not None else "tls"
     return Finding(
-        "SecretsNotSupported",
-        f"{field} takes a Secret, and there are none on the embedded control plane, where models are served "
-        f"on loopback only: remove {field}, or use a cluster",
+        "NotImplemented",
+        f"{field} is not implemented on the embedded control plane, where models are served on loopback only: "
+        f"remove {field}, or use a cluster",
     )
 
 
-CHECKS: tuple[Check, ...] = (image_needs_containers, framework_is_not_available, secrets_are_not_supported)
+CHECKS: tuple[Check, ...] = (image_needs_containers, framework_is_not_available, login_and_tls_are_not_implemented)

@@ -12,7 +12,7 @@ def once(model: InferenceModel, capabilities: Capabilities) -> tuple[Notice, ...
     """Notices for a generation that is seen for the first time."""
     if not requests.first_sight(model) or not capabilities.single_node:
         return ()
-    found = (node_is_this_machine(model, capabilities), service_not_used(model), secrets_not_used(model))
+    found = (node_is_this_machine(model, capabilities), service_not_used(model))
     return tuple(notice for notice in found if notice is not None)
 
 
@@ -31,15 +31,3 @@ def service_not_used(model: InferenceModel) -> Notice | None:
     return Notice(
         "Normal", "ServiceNotUsed", "service means nothing here: models are served on loopback, see status.url"
     )
-
-
-def secrets_not_used(model: InferenceModel) -> Notice | None:
-    named = [name for name, value in secret_fields(model).items() if value]
-    if not named:
-        return None
-    text = f"{' and '.join(named)} not used here: images are pulled with docker's config.json of the user running `up`"
-    return Notice("Normal", "SecretNotUsed", text)
-
-
-def secret_fields(model: InferenceModel) -> dict[str, str]:
-    return {"pullSecret": model.spec.pull_secret, "downloadSecret": model.spec.download_secret}

@@ -232,7 +232,4 @@ def once(version: ModelVersion, capabilities: Capabilities) -> tuple[Notice, ...
     if node and node != capabilities.single_node:
         text = f"node {node} is taken to be this machine ({capabilities.single_node}): there is no other"
         notices.append(Notice("Normal", "NodeIsThisMachine", text))
-    if version.spec.push_secret:
-        text = "pushSecret is not used here: credentials come from docker's config.json of the user running `up`"
-        notices.append(Notice("Normal", "PushSecretNotUsed", text))
     return tuple(notices)

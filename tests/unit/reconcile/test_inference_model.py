@@ -133,7 +133,7 @@ def test_a_missing_model_version_is_waited_for() -> None:
         ({"image": "registry.test/serve:1"}, "NeedsContainers"),
         ({"framework_type": "tensorflow"}, "FrameworkUnavailable"),
         ({"framework_type": "caffe"}, "FrameworkUnavailable"),
-        ({"auth": Auth(token_secret="t")}, "SecretsNotSupported"),
+        ({"auth": Auth(token_secret="t")}, "NotImplemented"),
     ],
 )
 def test_what_cannot_be_served_here_is_said(changes: dict[str, Any], expected: str) -> None:
@@ -189,11 +189,10 @@ def test_what_means_nothing_on_one_machine_is_said_once() -> None:
     subject = served(
         node_name="precision-5820",
         service=Service(type="NodePort"),
-        pull_secret="s",
         metadata={"generation": 2},
     )
     told = [notice.reason for notice in plan(subject).notices]
-    assert told == ["NodeIsThisMachine", "ServiceNotUsed", "SecretNotUsed"]
+    assert told == ["NodeIsThisMachine", "ServiceNotUsed"]
     seen = msgspec.structs.replace(subject, status=plan(subject).status)
     assert plan(seen).notices == ()
 
