@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,12 +27,15 @@ from modelwright.adapters.embedded.store import EmbeddedStore
 from modelwright.adapters.embedded.workloads.embedded import EmbeddedWorkloads
 from modelwright.api.kinds import KINDS
 from modelwright.engine.engine import Engine
+from modelwright.oci.garbage import collect_garbage
 from modelwright.oci.server.app import create_registry_app
 from modelwright.oci.storage import ImageStorage
 from modelwright.ports.errors import Unavailable
 from modelwright.web import pages
 
 log = logging.getLogger(__name__)
+
+KEEP_GARBAGE_SECONDS = 24 * 3600
 
 
 class SystemClock:
@@ -92,16 +94,37 @@ async def control_plane(data_dir: Path, address: Address) -> AsyncIterator[Runni
         await serve(stack, Listener(LoopbackOnly(BearerToken(api_app, tokens.token)), api, tls=tls))
         stack.callback(store.end_watches)
         write_kubeconfig(root / "kubeconfig", port_of(api), tokens)
+        collect_in_background(stack, images)
         yield Running(f"http://{registry}", root / "kubeconfig", await run_engine(stack, engine))
 
 
 def registry_app(images: ImageStorage, tokens: Credentials) -> Starlette:
     """The registry: pushing takes any user with the token as password."""
+    return create_registry_app(images, secret=tokens.token)
 
-    def authenticate(_: str, password: str) -> bool:
-        return hmac.compare_digest(password.encode(), tokens.token.encode())
 
-    return create_registry_app(images, authenticate=authenticate)
+def collect_in_background(
+    stack: AsyncExitStack, images: ImageStorage, keep_seconds: float = KEEP_GARBAGE_SECONDS
+) -> None:
+    """Remove, once, what the registry has kept for that long although nothing needs it.
+
+    A failure is logged, and harms nothing else. The end of the stack waits for it: a thread cannot be broken off.
+    """
+
+    async def collect() -> None:
+        try:
+            found = await asyncio.to_thread(collect_garbage, images, keep_seconds)
+        except Exception:
+            log.exception("the registry's garbage could not be collected; the next start tries again")
+        else:
+            log.info("garbage of the registry: %d blobs, %d uploads, %d bytes", found.blobs, found.uploads, found.bytes)
+
+    task = asyncio.create_task(collect(), name="registry-garbage")
+
+    async def ended() -> None:
+        await task
+
+    stack.push_async_callback(ended)
 
 
 def open_socket(address: Address, remembered: int) -> socket:

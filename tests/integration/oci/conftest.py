@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -81,14 +82,14 @@ StartRegistry = Callable[..., AbstractContextManager[RunningRegistry]]
 
 @pytest.fixture
 def start_registry(switch: Switch) -> StartRegistry:
-    """To be used as `with start_registry(folder, max_blob_bytes=...)`."""
+    """To be used as `with start_registry(folder, max_blob_bytes=..., clock=...)`."""
 
     @contextmanager
-    def start(root: Path, *, max_blob_bytes: int = 1 << 40) -> Iterator[RunningRegistry]:
+    def start(
+        root: Path, *, max_blob_bytes: int = 1 << 40, clock: Callable[[], float] = time.time
+    ) -> Iterator[RunningRegistry]:
         storage = ImageStorage(root)
-        registry = create_registry_app(
-            storage, authenticate=lambda _user, password: password == TOKEN, max_blob_bytes=max_blob_bytes
-        )
+        registry = create_registry_app(storage, secret=TOKEN, max_blob_bytes=max_blob_bytes, clock=clock)
         switch.app = Starlette(routes=[Mount("/v2", registry)])
         with Client(
             base_url=f"http://{switch.host}", auth=("me", TOKEN), trust_env=False, timeout=60, verify=TLS

@@ -65,14 +65,14 @@ def code(answer: Any) -> str:
     return str(error["code"])
 
 
-# The root and logins
+# The root and logins (tokens: test_registry_tokens.py)
 
 
 def test_the_root_answers_those_who_log_in_and_challenges_the_others(registry: Any) -> None:
     assert registry.http.get("").status_code == 200
     answer = registry.http.get("", auth=("me", "wrong"))
     assert answer.status_code == 401
-    assert answer.headers["www-authenticate"].startswith("Basic realm=")
+    assert answer.headers["www-authenticate"] == f'Bearer realm="http://{registry.host}/v2/token",service="modelwright"'
     assert code(answer) == "UNAUTHORIZED"
 
 
@@ -97,7 +97,9 @@ def test_every_writing_request_needs_a_login(registry: Any, method: str, path: s
         headers = {} if header is None else {"Authorization": header}
         answer = client.request(method, path, headers=headers)
     assert answer.status_code == 401
-    assert answer.headers["www-authenticate"].startswith("Basic")
+    scope = "repository:a/b:pull," + ("delete" if method == "DELETE" and "uploads" not in path else "push")
+    assert f'service="modelwright",scope="{scope}"' in answer.headers["www-authenticate"]
+    assert ('error="invalid_token"' in answer.headers["www-authenticate"]) == (header == "Bearer x")
 
 
 def test_reading_needs_no_login(registry: Any, pushed: bytes) -> None:
