@@ -41,6 +41,8 @@ def up(
     host, port = loopback_address(listen)
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    if not verbose:  # container clients try TLS first, and each such try would be a warning
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     asyncio.run(run(data_dir or default_data_dir(), Address(host, port)))
 
 
