@@ -19,6 +19,9 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def kubectl_program() -> Path:
+    """The kubectl of `make tools`, or another version of it in MODELWRIGHT_TEST_KUBECTL."""
+    if other := os.environ.get("MODELWRIGHT_TEST_KUBECTL"):
+        return Path(other)
     printed = subprocess.run([sys.executable, str(INSTALL), "--print"], check=True, capture_output=True, text=True)
     program = Path(printed.stdout.strip()) / "kubectl"
     if not program.exists():
