@@ -85,7 +85,7 @@ def test_what_serves_goes_on_serving_while_the_control_plane_is_killed_and_start
 
 def servers(plane: ControlPlane) -> list[int]:
     """The model servers that run, by their process ids."""
-    return [process.pid for process in plane.processes() if " server --config " in command_of(process)]
+    return [process.pid for process in plane.processes() if "modelwright.serve --config " in command_of(process)]
 
 
 def test_a_port_and_a_login_outlive_a_restart(plane: ControlPlane, digits: Path) -> None:

@@ -17,6 +17,7 @@ from modelwright.oci.reference import parse, split_name
 from modelwright.oci.storage import ImageStorage
 from modelwright.ports.errors import Forbidden, Rejected, Terminal
 from modelwright.ports.images import Images
+from modelwright.ports.worker import Built
 from modelwright.ports.workloads import BuildImage, BuildResult, HostPath
 
 BASE_HOST = "docker.io"
@@ -31,13 +32,6 @@ class LocalRegistry(msgspec.Struct, frozen=True):
 
     host: str
     storage: Path
-
-
-class Built(msgspec.Struct, frozen=True):
-    """What was built; `note` says what was passed over."""
-
-    result: BuildResult
-    note: str = ""
 
 
 def build(

@@ -1,7 +1,7 @@
 """A warm worker: does one request after the other for the program that started it, and ends with it.
 
 A request is a line of JSON on standard input; `moved`, then `done` or `failed` are lines on standard output
-(`adapters.embedded.workloads.messages` is the other side). What anything prints goes to standard error.
+(`ports.worker` says what they hold). What anything prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -17,56 +17,15 @@ from typing import BinaryIO
 
 import msgspec
 
-from modelwright.agent.build import Built, LocalRegistry, build
+from modelwright.agent.build import LocalRegistry, build
 from modelwright.agent.model import obtain
 from modelwright.ports.errors import ModelwrightError
-from modelwright.ports.workloads import BuildImage, Failure, ModelSource
+from modelwright.ports.worker import Built, Done, Failed, Moved, Obtain, Reply, Request
+from modelwright.ports.workloads import Failure
 
 _REPORT_SECONDS = 0.2
 
 
-class BuildRequest(msgspec.Struct, tag="build", rename="camel", kw_only=True):
-    """Build and push; `push_secret` is a folder that holds the secret's keys as files."""
-
-    action: BuildImage
-    registry_host: str
-    registry_storage: str
-    forbidden: tuple[str, ...] = ()
-    push_secret: str = ""
-
-
-class ObtainRequest(msgspec.Struct, tag="obtain", rename="camel", kw_only=True):
-    """Put a verified model into `folder`, or verify what is there."""
-
-    source: ModelSource
-    folder: str
-    registry_host: str
-    registry_storage: str
-    forbidden: tuple[str, ...] = ()
-    secret: str = ""
-
-
-class Moved(msgspec.Struct, tag="moved", rename="camel"):
-    """How far it has come."""
-
-    bytes_done: int
-    bytes_total: int
-
-
-class Done(msgspec.Struct, tag="done"):
-    """It is done."""
-
-    result: Built | None
-
-
-class Failed(msgspec.Struct, tag="failed"):
-    """It failed."""
-
-    failure: Failure
-
-
-Request = BuildRequest | ObtainRequest
-Reply = Moved | Done | Failed
 _decoder: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 
 
@@ -106,12 +65,12 @@ class _Answering:
         except Exception as error:
             self._fail("WorkerFailed", f"{type(error).__name__}: {error}", retryable=True)
         else:
-            self._say(Done(result))
+            self._say(Done(msgspec.Raw(msgspec.json.encode(result))))
 
     def _do(self, request: Request) -> Built | None:
         registry = LocalRegistry(request.registry_host, Path(request.registry_storage))
         forbidden = tuple(Path(path) for path in request.forbidden)
-        if isinstance(request, ObtainRequest):
+        if isinstance(request, Obtain):
             secret = Path(request.secret) if request.secret else None
             obtain(
                 request.source,

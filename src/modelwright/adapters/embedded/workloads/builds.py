@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from modelwright.adapters.embedded.workloads.messages import Build, Built
 from modelwright.adapters.embedded.workloads.secrets import secret_folder
 from modelwright.adapters.embedded.workloads.task import TaskSupervisor
 from modelwright.ports.errors import Terminal
+from modelwright.ports.worker import Build, Built
 from modelwright.ports.workloads import BuildImage, TaskStatus
 
 _decoder = msgspec.json.Decoder(Built)

@@ -16,7 +16,6 @@ from modelwright.adapters.embedded.workloads.builds import BuildSupervisor
 from modelwright.adapters.embedded.workloads.cache import ModelCache, Report
 from modelwright.adapters.embedded.workloads.changes import Changes
 from modelwright.adapters.embedded.workloads.commands import CommandSupervisor
-from modelwright.adapters.embedded.workloads.messages import Obtain
 from modelwright.adapters.embedded.workloads.pool import WorkerPool
 from modelwright.adapters.embedded.workloads.process import leaders, sweep
 from modelwright.adapters.embedded.workloads.records import Record, RunDirectory, ServerRecord, TaskRecord
@@ -26,6 +25,7 @@ from modelwright.adapters.embedded.workloads.server import ServerSupervisor
 from modelwright.adapters.embedded.workloads.site import SERVER_COMMAND, Site
 from modelwright.adapters.embedded.workloads.timing import Timing
 from modelwright.ports.errors import NotFound, Terminal, Unavailable
+from modelwright.ports.worker import Obtain
 from modelwright.ports.workloads import (
     BuildImage,
     Capabilities,

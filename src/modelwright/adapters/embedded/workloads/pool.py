@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from modelwright.adapters.embedded.workloads import messages
 from modelwright.adapters.embedded.workloads.process import NONCE, Process, new_nonce, spawn
 from modelwright.adapters.embedded.workloads.sampler import MemorySampler
 from modelwright.adapters.embedded.workloads.timing import Timing
+from modelwright.ports import worker as messages
 from modelwright.ports.errors import ModelwrightError, Retryable, Terminal, Unavailable
 from modelwright.ports.workloads import Failure, Progress
 

@@ -13,7 +13,7 @@ from modelwright.adapters.embedded.workloads.sampler import MemorySampler
 from modelwright.adapters.embedded.workloads.timing import Timing
 from modelwright.ports.workloads import Owner
 
-SERVER_COMMAND = (sys.executable, "-m", "modelwright", "server")
+SERVER_COMMAND = (sys.executable, "-m", "modelwright.serve")
 
 
 class Site:

@@ -1,4 +1,5 @@
-"""What is said to a worker and by it: one JSON document a line. `agent.worker` is the other side."""
+"""What is said to a warm worker and by it: one JSON document a line, requests on its standard input, replies on its
+standard output. The supervisor of processes is one side, `agent.worker` the other."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ class Failed(msgspec.Struct, tag="failed"):
     failure: Failure
 
 
-class Built(msgspec.Struct):
-    """The result of a build; `note` says what was passed over."""
+class Built(msgspec.Struct, frozen=True):
+    """What was built; `note` says what was passed over."""
 
     result: BuildResult
     note: str = ""
