@@ -58,7 +58,7 @@ class ModelVersionStatus(msgspec.Struct, frozen=True, rename="camel", omit_defau
     image_build_phase: Annotated[BuildPhase | None, doc("How the build stands.")] = None
     finish_time: Annotated[Time | None, doc("When the build ended, either way.")] = None
     message: Annotated[Message, doc("How the build stands, in words.")] = ""
-    size_bytes: Annotated[Size, doc("Size of the model's files in the image.")] = 0
+    size_bytes: Annotated[Size, doc("Size of the image's layers.")] = 0
     metrics: Annotated[Metrics, doc("Numbers that the training wrote beside the model.")] = {}
     progress: Annotated[Progress | None, doc("How far packing and pushing are.")] = None
     attempts: Annotated[Count, doc("How often the build was started.")] = 0
