@@ -58,7 +58,9 @@ def start_again_if_asked(version: ModelVersion) -> ModelVersion:
         return version
     status = msgspec.structs.replace(version.status, last_handled_reconcile_at=requests.requested_at(version))
     if status.image_build_phase != SUCCEEDED:
-        status = msgspec.structs.replace(status, image_build_phase="", attempts=0, message="", progress=None)
+        status = msgspec.structs.replace(
+            status, image_build_phase=None, attempts=0, message="", progress=None, finish_time=None
+        )
     return msgspec.structs.replace(version, status=status)
 
 
@@ -80,7 +82,8 @@ def model_reference(version: ModelVersion, model: Model | None) -> OwnerReferenc
     """The reference that makes the version go away with its Model."""
     if model is None or model.metadata.deletion_timestamp is not None or former_owner(version) is not None:
         return None
-    return owners.owner_reference(model)
+    controlled = any(owner.controller for owner in version.metadata.owner_references)
+    return msgspec.structs.replace(owners.owner_reference(model), controller=not controlled)
 
 
 def former_owner(version: ModelVersion) -> OwnerReference | None:
@@ -100,7 +103,7 @@ def build_plan(version: ModelVersion, observed: Observed, now: datetime) -> Plan
         return settled(version, status, tuple(status.conditions), now)
     finding = first_finding(CHECKS, version, observed)
     if finding is not None:
-        status = msgspec.structs.replace(status, message=finding.message)
+        status = msgspec.structs.replace(status, image_build_phase=None, message=finding.message, progress=None)
         return settled(version, status, conditions.stalled(finding.reason, finding.message), now)
     return attempt(version, observed, now)
 
@@ -213,6 +216,7 @@ def settled(version: ModelVersion, status: ModelVersionStatus, wanted: tuple[Con
     return Plan(
         status=msgspec.structs.replace(
             status,
+            message=status.message[: conditions.MESSAGE_LIMIT],
             observed_generation=generation,
             conditions=conditions.settle(wanted, version.status.conditions, generation, now),
         )

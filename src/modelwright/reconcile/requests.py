@@ -6,6 +6,7 @@ from typing import Any
 
 SUSPEND = "modelwright.dev/suspend"
 REQUESTED_AT = "modelwright.dev/reconcile-requested-at"
+REQUEST_LIMIT = 256
 
 
 def suspended(resource: Any) -> bool:
@@ -14,8 +15,8 @@ def suspended(resource: Any) -> bool:
 
 
 def requested_at(resource: Any) -> str:
-    """The request to look again that the annotation carries, empty if there is none."""
-    return str(resource.metadata.annotations.get(REQUESTED_AT, ""))
+    """The request to look again that the annotation carries, as much as a status holds; empty if there is none."""
+    return str(resource.metadata.annotations.get(REQUESTED_AT, ""))[:REQUEST_LIMIT]
 
 
 def requested_again(resource: Any) -> bool:
