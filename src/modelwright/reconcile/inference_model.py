@@ -65,12 +65,20 @@ def decide(model: InferenceModel, observed: Observed, now: datetime) -> Plan:
 
 
 def hold(model: InferenceModel, observed: Observed, wanted: tuple[Condition, ...], now: datetime) -> Plan:
-    """Leave what runs exactly as it is, and say why nothing more is done."""
+    """Leave what runs exactly as it is, and say why nothing more is done. To stop it needs nothing that is missing."""
     status = seen_status(model, observed.server, model.status.versions)
     return Plan(
-        status=finished(model, status, (*wanted, available(observed.server)), now),
-        keep=frozenset({server_name(model)}),
+        status=finished(model, status, (*left_as_it_is(wanted, observed.server), available(observed.server)), now),
+        keep=frozenset({server_name(model)} if model.spec.replicas else ()),
     )
+
+
+def left_as_it_is(wanted: tuple[Condition, ...], seen: ServerStatus | None) -> tuple[Condition, ...]:
+    """Said where something runs: no other change of the spec reaches it before the version can be had."""
+    if seen is None or seen.replicas == 0:
+        return wanted
+    text = "; until then what runs is left as it is"
+    return tuple(msgspec.structs.replace(one, message=one.message and one.message + text) for one in wanted)
 
 
 def serve(model: InferenceModel, observed: Observed, wanted: Wanted, now: datetime) -> Plan:

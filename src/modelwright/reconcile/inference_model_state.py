@@ -50,12 +50,17 @@ def state_of(server: Server, seen: ServerStatus | None) -> State:
         return State.STARTING
     if server.replicas == 0:
         return State.SCALED_TO_ZERO if seen.up_to_date or seen.replicas == 0 else State.ROLLING_OUT
-    if seen.up_to_date:
+    if seen.up_to_date and serves_the_default(server, seen):
         return State.SERVING
     failure = failure_of(seen)
     if failure is not None:
         return State.RETRYING if failure.retryable else State.FAILED
     return under_way(seen)
+
+
+def serves_the_default(server: Server, seen: ServerStatus) -> bool:
+    """Whether what answers is the version that is wanted; a program without versions is what it is."""
+    return not isinstance(server.program, ModelServer) or seen.serving_version == server.program.default
 
 
 def under_way(seen: ServerStatus) -> State:
