@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -10,6 +10,8 @@ from modelwright.api.model import LatestVersion, Model, ModelStatus
 from modelwright.api.model_version import ModelVersion
 from modelwright.reconcile import conditions, requests
 from modelwright.reconcile.plan import Plan
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -40,7 +42,7 @@ def latest_version(versions: tuple[ModelVersion, ...]) -> LatestVersion | None:
     built = [version for version in versions if version.status.image_digest and not version.metadata.deletion_timestamp]
     if not built:
         return None
-    newest = max(built, key=lambda version: (version.status.finish_time, version.metadata.name))
+    newest = max(built, key=lambda version: (version.status.finish_time or LONG_AGO, version.metadata.name))
     return LatestVersion(
         model_version=newest.metadata.name,
         image_name=newest.status.image,
