@@ -72,7 +72,7 @@ class Cache(Generic[R]):
 
     def wrote(self, resource: R) -> None:
         """Take in what we have just written, unless the watch has passed it already: it may be gone again since."""
-        if int(resource.metadata.resource_version) > self._seen:  # type: ignore[attr-defined]
+        if self._unseen(resource):
             self.put(resource)
 
     def drop(self, resource: R) -> None:
@@ -96,17 +96,24 @@ class Cache(Generic[R]):
                 version = None
             except ModelwrightError as error:
                 log.warning("watch of %s: %s", self.type.__name__, error.message)
+            except Exception:  # one kind that cannot be followed must not end the others
+                log.exception("watch of %s: unexpected error, listing again", self.type.__name__)
+                version = None
             await asyncio.sleep(backoff.next("watch"))
 
     def _fill(self, listing: Listing[R]) -> str:
         for resource in listing.items:
             self.put(resource)
         present = {key_of(resource) for resource in listing.items}
-        for key in [key for key in self._items if key not in present]:
-            self.drop(self._items[key])
         self._seen = int(listing.version)
+        for gone in [item for key, item in self._items.items() if key not in present and not self._unseen(item)]:
+            self.drop(gone)
         self.synced.set()
         return listing.version
+
+    def _unseen(self, resource: Any) -> bool:
+        """Whether this was written after all that listing and watch have shown."""
+        return int(resource.metadata.resource_version) > self._seen
 
     def _absorb(self, change: Change[R]) -> str:
         if change.resource is not None and change.type == "DELETED":
