@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
+from modelwright.api.meta import OwnerReference
 from modelwright.engine.cache import Cache
-from modelwright.ports.errors import AlreadyExists, ModelwrightError
+from modelwright.ports.clock import Clock
+from modelwright.ports.errors import AlreadyExists, Conflict, ModelwrightError, NotFound
 from modelwright.ports.store import Event, Store
 from modelwright.ports.workloads import Workloads
 from modelwright.reconcile.conditions import transitions
 from modelwright.reconcile.plan import Notice, Plan
+from modelwright.reconcile.refusals import refused
+
+Decide = Callable[[Any], Awaitable[Plan]]
 
 log = logging.getLogger(__name__)
 
@@ -20,50 +26,109 @@ log = logging.getLogger(__name__)
 class Applier:
     """Applies the plan for one resource. Every step may be repeated; none writes what is already so."""
 
-    def __init__(self, store: Store, workloads: Workloads, caches: dict[type, Cache[Any]]) -> None:
+    def __init__(self, store: Store, workloads: Workloads, caches: dict[type, Cache[Any]], clock: Clock) -> None:
         self._store = store
         self._workloads = workloads
         self._caches = caches
+        self._clock = clock
 
-    async def apply(self, resource: Any, plan: Plan) -> None:
-        """Children first, the status after what it reports, and only then remove what is no longer wanted:
+    async def apply(self, resource: Any, decide: Decide) -> Plan:
+        """Decide, and make it so; the plan that was made true.
 
+        Children first, the status after what it reports, and only then remove what is no longer wanted:
         a task that has ended is forgotten once its result stands in the status, never before.
         """
-        await self._create_children(plan)
+        plan = await decide(resource)
+        if plan.untouched:
+            return plan
+        await self._create_children(resource, plan)
         resource = await self._own(resource, plan)
-        for workload in plan.workloads:
-            await self._workloads.apply(workload)
-        before = resource.status
-        if plan.status is not None and plan.status != before:
-            await self._write_status(resource, plan.status)
-            await self._tell(resource, transitions(before.conditions, plan.status.conditions, warn=plan.warn))
+        plan = await self._run(resource, plan, decide)
+        await self._write_status(resource, plan.status, warn=plan.warn)
         await self._tell(resource, plan.notices)
         await self._remove_others(resource, plan)
+        return plan
 
-    async def _create_children(self, plan: Plan) -> None:
+    async def _create_children(self, resource: Any, plan: Plan) -> None:
         for child in plan.create:
             try:
                 created = await self._store.create(child)
             except AlreadyExists:
                 continue  # somebody was quicker, or our cache is behind: the next reconciliation sees it
+            except ModelwrightError as error:
+                await self._say_why_not(resource, plan, error)
+                raise
             self._caches[type(created)].wrote(created)
+
+    async def _run(self, resource: Any, plan: Plan, decide: Decide) -> Plan:
+        """Apply the workloads and decide again on what is seen then.
+
+        A status is about what has been applied: never Ready for what ran before it.
+        """
+        applied: tuple[Any, ...] = ()
+        while plan.workloads != applied:
+            for workload in plan.workloads:
+                try:
+                    await self._workloads.apply(workload)
+                except ModelwrightError as error:
+                    await self._say_why_not(resource, plan, error)
+                    raise
+            applied = plan.workloads
+            plan = await decide(resource)
+        return plan
+
+    # The resource itself --------------------------------------------------------------------------------------------
 
     async def _own(self, resource: Any, plan: Plan) -> Any:
         """Give the resource its owner reference, beside those that it has."""
         references = resource.metadata.owner_references
         if plan.owner is None or any(reference.uid == plan.owner.uid for reference in references):
             return resource
+        await self._check_owner(resource.metadata.namespace, plan.owner)
         metadata = msgspec.structs.replace(resource.metadata, owner_references=(*references, plan.owner))
         return await self._wrote(self._store.update_metadata(msgspec.structs.replace(resource, metadata=metadata)))
 
-    async def _write_status(self, resource: Any, status: Any) -> None:
-        await self._wrote(self._store.update_status(msgspec.structs.replace(resource, status=status)))
+    async def _check_owner(self, namespace: str, owner: OwnerReference) -> None:
+        """Ask the store itself: an owner that is gone, or goes, would take the resource with it."""
+        kind = next(kind for kind in self._caches if kind.__name__ == owner.kind)
+        try:
+            found: Any = await self._store.get(kind, namespace, owner.name)
+        except NotFound as error:
+            raise Conflict(f"{owner.kind} {owner.name} has gone: deciding anew") from error
+        if found.metadata.uid != owner.uid or found.metadata.deletion_timestamp is not None:
+            raise Conflict(f"{owner.kind} {owner.name} is going, or is another by now: deciding anew")
 
-    async def _wrote(self, write: Any) -> Any:
-        resource = await write
+    async def _write_status(self, resource: Any, status: Any, *, warn: bool) -> None:
+        before = resource.status
+        if status is None or status == before:
+            return
+        await self._wrote(self._store.update_status(msgspec.structs.replace(resource, status=status)))
+        await self._tell(resource, transitions(before.conditions, status.conditions, warn=warn))
+
+    async def _wrote(self, write: Awaitable[Any]) -> Any:
+        try:
+            resource = await write
+        except NotFound as error:
+            raise Conflict(f"{error.message}: deleted meanwhile") from error
         self._caches[type(resource)].wrote(resource)
         return resource
+
+    async def _say_why_not(self, resource: Any, plan: Plan, error: ModelwrightError) -> None:
+        """A refusal is for the user to read, not for the log alone. The error goes on, whether it can be said or not.
+
+        One that differs from the last in its words only is not written: each write would bring the next try forward.
+        """
+        before = resource.status
+        status = refused(resource, plan.status or before, error, self._clock.now())
+        said = before.observed_generation == status.observed_generation
+        if said and not transitions(before.conditions, status.conditions):
+            return
+        try:
+            await self._write_status(resource, status, warn=True)
+        except ModelwrightError as fault:
+            log.warning("status of %s/%s: %s", resource.metadata.namespace, resource.metadata.name, fault.message)
+
+    # The rest -------------------------------------------------------------------------------------------------------
 
     async def _remove_others(self, resource: Any, plan: Plan) -> None:
         wanted = {workload.name for workload in plan.workloads} | plan.keep

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
-from modelwright.engine.apply import Applier
+from modelwright.engine.apply import Applier, Decide
 from modelwright.engine.backoff import Backoff
 from modelwright.engine.cache import Cache, ObjectKey
 from modelwright.engine.metrics import Metrics
 from modelwright.engine.queue import KeyedQueue
 from modelwright.ports.errors import Conflict, ModelwrightError, Retryable
-from modelwright.reconcile.plan import Plan
-
-Decide = Callable[[Any], Awaitable[Plan]]
 
 log = logging.getLogger(__name__)
 
 CONFLICT_DELAY = 0.02
-"""Seconds before a decision that lost a race is made anew: the watch brings the winner's state meanwhile."""
+"""Seconds before a decision that lost a race is made anew, longer each time in a row that it is lost:
+the watch brings the winner's state meanwhile."""
 
 
 class Controller:
@@ -49,6 +47,7 @@ class Controller:
         self._parallel = parallel
         self._queue: KeyedQueue[ObjectKey] = KeyedQueue()
         self._backoff = Backoff()
+        self._races = Backoff(base=CONFLICT_DELAY, limit=10.0)
 
     @property
     def idle(self) -> bool:
@@ -87,7 +86,7 @@ class Controller:
         try:
             requeue_after = await self._reconcile(key)
         except Conflict:
-            self._queue.add_after(key, CONFLICT_DELAY)
+            self._queue.add_after(key, self._races.next(key))
             self._metrics.reconciles.labels(self.name, "conflict").inc()
             return
         except ModelwrightError as error:
@@ -97,7 +96,7 @@ class Controller:
             log.exception("%s %s/%s: unexpected error", self.name, *key)
             self._failed(key, "unexpected error", after=None)
             return
-        self._backoff.reset(key)
+        self._reset(key)
         if requeue_after is not None:
             self._queue.add_after(key, requeue_after)
         self._metrics.reconciles.labels(self.name, "success").inc()
@@ -107,15 +106,18 @@ class Controller:
         resource = self._cache.get(*key)
         if resource is None:
             self._queue.forget(key)
-            self._backoff.reset(key)
             return None
-        plan = await self._decide(resource)
-        if not plan.untouched:
-            await self._applier.apply(resource, plan)
-        now = self._cache.get(*key)
-        if now is None or now.metadata.uid != resource.metadata.uid:
-            self._outlived()  # deleted meanwhile: what we have just started runs for nobody
+        try:
+            plan = await self._applier.apply(resource, self._decide)
+        finally:
+            now = self._cache.get(*key)
+            if now is None or now.metadata.uid != resource.metadata.uid:
+                self._outlived()  # deleted meanwhile: what we have just started, or began to, runs for nobody
         return plan.requeue_after
+
+    def _reset(self, key: ObjectKey) -> None:
+        self._backoff.reset(key)
+        self._races.reset(key)
 
     def _failed(self, key: ObjectKey, message: str, *, after: float | None) -> None:
         delay = max(self._backoff.next(key), after or 0.0)

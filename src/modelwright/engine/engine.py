@@ -1,4 +1,4 @@
-"""The engine: caches and controllers for all kinds, what wakes whom, resync, and the sweep of orphans."""
+"""The engine: caches and controllers for all kinds, what wakes whom, and resync."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from modelwright.api.joint_inference_service import JointInferenceService
 from modelwright.api.model import Model
 from modelwright.api.model_version import ModelVersion
 from modelwright.api.training_model import TrainingModel
-from modelwright.engine.apply import Applier
+from modelwright.engine.apply import Applier, Decide
 from modelwright.engine.backoff import Backoff
 from modelwright.engine.cache import Cache, ObjectKey, key_of
-from modelwright.engine.controller import Controller, Decide
+from modelwright.engine.controller import Controller
 from modelwright.engine.gather import BY_MODEL, BY_MODEL_VERSION, INDEXES, Gatherer
 from modelwright.engine.metrics import Metrics
+from modelwright.engine.orphans import OrphanSweeper
 from modelwright.ports.clock import Clock
-from modelwright.ports.errors import ModelwrightError
 from modelwright.ports.store import Store
 from modelwright.ports.workloads import Owner, Workloads
+from modelwright.reconcile.model_version import former_owner
 
 RESYNC_SECONDS = 600.0
 KINDS: tuple[type, ...] = (Model, ModelVersion, InferenceModel, TrainingModel, JointInferenceService)
@@ -44,8 +45,8 @@ class Engine:
         self._workloads = workloads
         self._resync_seconds = resync_seconds
         self._caches: dict[type, Cache[Any]] = {kind: Cache(store, kind, INDEXES.get(kind)) for kind in KINDS}
-        self._applier = Applier(store, workloads, self._caches)
-        self._orphaned = asyncio.Event()
+        self._applier = Applier(store, workloads, self._caches, clock)
+        self._sweeper = OrphanSweeper(workloads, self._alive)
         self._controllers = {kind: self._controller(kind, clock) for kind in KINDS}
         for kind in KINDS:
             self._caches[kind].listen(self._on_change)
@@ -64,7 +65,7 @@ class Engine:
             for cache in self._caches.values():
                 await cache.synced.wait()
             group.create_task(self._follow_workloads())
-            group.create_task(self._sweep_for_ever())
+            group.create_task(self._sweeper.run())
             group.create_task(self._resync())
             for controller in self._controllers.values():
                 group.create_task(controller.run())
@@ -78,15 +79,20 @@ class Engine:
             TrainingModel: gatherer.not_implemented,
             JointInferenceService: gatherer.not_implemented,
         }
-        return Controller(self._caches[kind], decide[kind], self._applier, self.metrics, outlived=self._orphaned.set)
+        return Controller(self._caches[kind], decide[kind], self._applier, self.metrics, outlived=self._sweeper.look)
 
     # What wakes whom ------------------------------------------------------------------------------------------------
 
     def _on_change(self, before: Any, after: Any) -> None:
-        resource = after if after is not None else before
-        self._controllers[type(resource)].enqueue(key_of(resource))
+        if after is not None:
+            self._wake_all(after)
         if before is not None and (after is None or after.metadata.uid != before.metadata.uid):
-            self._orphaned.set()
+            self._wake_all(before)
+            self._sweeper.look()
+
+    def _wake_all(self, resource: Any) -> None:
+        """Have the resource looked at, and who has to do with it."""
+        self._controllers[type(resource)].enqueue(key_of(resource))
         for kind, keys in self._related(resource):
             for key in keys:
                 self._controllers[kind].enqueue(key)
@@ -105,16 +111,20 @@ class Engine:
         """The versions of a Model that do not point to it: their owner reference or the Model itself is missing."""
         versions = self._caches[ModelVersion].by(BY_MODEL, key_of(model))
         missing = self._caches[Model].get(*key_of(model)) is None
-        return [version for version in versions if missing or not version.metadata.owner_references]
+        return [version for version in versions if missing or former_owner(version) is None]
 
     async def _follow_workloads(self) -> None:
+        """Wake the owners of workloads that change. What changed while nobody followed is seen by looking at all."""
         backoff = Backoff(base=0.1, limit=10.0)
         while True:
             try:
-                async for owner in self._workloads.changes():
+                changes = self._workloads.changes()
+                self._look_at_all()
+                async for owner in changes:
                     self._wake(owner)
-            except ModelwrightError as error:
-                log.warning("watch of workloads: %s", error.message)
+                    backoff.reset("workloads")
+            except Exception as error:
+                log.warning("watch of workloads: %s", error)
             await asyncio.sleep(backoff.next("workloads"))
 
     def _wake(self, owner: Owner) -> None:
@@ -125,27 +135,12 @@ class Engine:
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(self._resync_seconds)
-            for controller in self._controllers.values():
-                controller.enqueue_all()
+            self._look_at_all()
 
-    # Orphans --------------------------------------------------------------------------------------------------------
+    def _look_at_all(self) -> None:
+        for controller in self._controllers.values():
+            controller.enqueue_all()
 
-    async def _sweep_for_ever(self) -> None:
-        """At start, and whenever an owner is gone, stop what runs for nobody; failing that, try again."""
-        backoff = Backoff(base=0.2, limit=10.0)
-        while True:
-            try:
-                await self._sweep()
-                backoff.reset("sweep")
-                await self._orphaned.wait()
-                self._orphaned.clear()
-            except ModelwrightError as error:
-                log.warning("stopping what runs for nobody: %s", error.message)
-                await asyncio.sleep(backoff.next("sweep"))
-
-    async def _sweep(self) -> None:
-        alive = {resource.metadata.uid for cache in self._caches.values() for resource in cache.all()}
-        for owner in await self._workloads.owners():
-            if owner.uid not in alive:
-                for status in await self._workloads.observe(owner.uid):
-                    await self._workloads.remove(owner.uid, status.name)
+    def _alive(self) -> set[str]:
+        """The UIDs of all that exists."""
+        return {resource.metadata.uid for cache in self._caches.values() for resource in cache.all()}
