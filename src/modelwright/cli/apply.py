@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modelwright.cli.context import Connection, ContextOption, KubeconfigOption, NamespaceOption, run
+from modelwright.cli.context import Connection, ContextOption, KubeconfigOption, NamespaceOption, failing_clearly, run
 
 if TYPE_CHECKING:
     from modelwright.adapters.kubernetes.client import KubernetesClient
@@ -18,7 +18,9 @@ STRICT = {"fieldValidation": "Strict"}
 
 FilesOption = Annotated[
     list[Path],
-    typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="YAML or JSON; may be given several times."),
+    typer.Option(
+        "--filename", "-f", metavar="FILE|DIR|-", help="YAML or JSON; a folder means the files in it; repeatable."
+    ),
 ]
 
 
@@ -29,20 +31,25 @@ def register(app: typer.Typer) -> None:
 
 def apply(
     files: FilesOption,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Let the server check it, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Let the server check it, and change nothing.")
+    ] = False,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
     """Create what manifests describe, or change it to be so.
 
-    What was applied last is remembered on the object, as kubectl does: what you take out of a manifest is taken out of
-    the object, and what others have set stays.
+    As with kubectl, what you take out of a manifest is taken out of the object, and what others have set stays.
+
+    Example: modelwright apply -f model.yaml
     """
     from modelwright.cli.manifests import read_manifests
 
-    async def verb() -> int:
+    with failing_clearly():  # not in the loop, which Ctrl-C could not end while standard input says nothing
         manifests = read_manifests(files)
+
+    async def verb() -> int:
         async with Connection(kubeconfig, context, namespace).client() as client:
             results = [await _one(client, manifest, namespace or "", dry_run) for manifest in manifests]
         return 0 if all(results) else 1

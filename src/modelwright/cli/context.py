@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -22,16 +22,19 @@ KubeconfigOption = Annotated[
     typer.Option(
         "--kubeconfig",
         metavar="FILE",
-        help="The kubeconfig to use; by default KUBECONFIG, ~/.kube/config, or what `modelwright up` wrote.",
+        help="The kubeconfig to use; by default $KUBECONFIG, else ~/.kube/config, else what `modelwright up` wrote.",
         show_default=False,
     ),
 ]
 ContextOption = Annotated[
-    str | None, typer.Option("--context", help="The context of the kubeconfig to use.", show_default=False)
+    str | None,
+    typer.Option("--context", metavar="NAME", help="The context of the kubeconfig to use.", show_default=False),
 ]
 NamespaceOption = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", help="The namespace; by default that of the context.", show_default=False),
+    typer.Option(
+        "--namespace", "-n", metavar="NAME", help="The namespace; by default that of the context.", show_default=False
+    ),
 ]
 
 FAILED = 1
@@ -64,15 +67,22 @@ def run(verb: Coroutine[Any, Any, int | None]) -> None:
     """Run an async verb, which returns its exit code or None for 0; an error is told in a few lines, exit 1."""
     import asyncio
 
-    try:
+    with failing_clearly():
         code = asyncio.run(verb)
+    if code:
+        raise typer.Exit(code)
+
+
+@contextmanager
+def failing_clearly() -> Iterator[None]:
+    """Tell an error in a few lines, exit 1; exit 130 at Ctrl-C."""
+    try:
+        yield
     except ModelwrightError as error:
         report(explain(error))
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    if code:
-        raise typer.Exit(code)
 
 
 def explain(error: ModelwrightError, what: str = "") -> str:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from modelwright.cli.context import Connection, ContextOption, KubeconfigOption, NamespaceOption, run
+from modelwright.cli.context import Connection, ContextOption, KubeconfigOption, NamespaceOption, failing_clearly, run
 from modelwright.cli.durations import DurationOption
 
 if TYPE_CHECKING:
     from modelwright.adapters.kubernetes.client import KubernetesClient, Propagation
+    from modelwright.cli.manifests import Manifest
     from modelwright.cli.resources import Target
 
 Cascade = Literal["background", "foreground", "orphan"]
@@ -25,33 +26,44 @@ def register(app: typer.Typer) -> None:
 
 def delete(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="KIND NAME...", help="Or KIND/NAME.", show_default=False)
+        list[str] | None, typer.Argument(metavar="KIND NAME", help="Or KIND/NAME.", show_default=False)
     ] = None,
     files: Annotated[
         list[Path] | None, typer.Option("--filename", "-f", metavar="FILE|DIR|-", help="Delete what these describe.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All of the kind in the namespace.")] = False,
-    selector: Annotated[str, typer.Option("--selector", "-l", help="All with these labels.", show_default=False)] = "",
-    ignore_not_found: Annotated[bool, typer.Option("--ignore-not-found", help="What is not there is fine.")] = False,
-    cascade: Annotated[Cascade, typer.Option(help="What happens to what the object owns.")] = "background",
-    wait: Annotated[bool, typer.Option(help="Wait until it is gone.")] = True,
+    every: Annotated[bool, typer.Option("--all", metavar="", help="All of the kind in the namespace.")] = False,
+    selector: Annotated[
+        str, typer.Option("--selector", "-l", metavar="LABELS", help="All with these labels.", show_default=False)
+    ] = "",
+    ignore_not_found: Annotated[
+        bool, typer.Option("--ignore-not-found", metavar="", help="What is not there is fine.")
+    ] = False,
+    cascade: Annotated[Cascade, typer.Option(help="What becomes of what the object owns.")] = "background",
+    wait: Annotated[bool, typer.Option(metavar="", help="Wait until it is gone.")] = True,
     timeout: DurationOption = "10m",
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Delete objects. Deleting a Model deletes its versions; pushed images and your own files stay."""
+    """Delete objects. Deleting a Model deletes its versions; pushed images and your own files stay.
+
+    Example: modelwright delete infm/digits
+    """
     from modelwright.cli import waiting
     from modelwright.cli.durations import seconds_of
+    from modelwright.cli.manifests import read_manifests
 
     seconds = seconds_of(timeout)
     if bool(words) == bool(files):
         raise typer.BadParameter("either KIND NAME or -f FILE is needed", param_hint="KIND NAME")
 
+    with failing_clearly():
+        manifests = read_manifests(files) if files else []
+
     async def verb() -> int:
         async with Connection(kubeconfig, context, namespace).client() as client:
-            if files:
-                chosen = await _described(client, files, namespace or "")
+            if manifests:
+                chosen = await _described(client, manifests, namespace or "")
             else:
                 chosen = await _chosen(client, words or [], every=every, selector=selector)
             results = [await _delete(client, *each, cascade, ignore_not_found) for each in chosen]
@@ -85,13 +97,12 @@ async def _chosen(
     return chosen
 
 
-async def _described(client: KubernetesClient, files: list[Path], namespace: str) -> list[tuple[Target, str]]:
+async def _described(client: KubernetesClient, manifests: list[Manifest], namespace: str) -> list[tuple[Target, str]]:
     from modelwright.cli import resources
     from modelwright.cli.apply import place_of
-    from modelwright.cli.manifests import read_manifests
 
     chosen = []
-    for manifest in read_manifests(files):
+    for manifest in manifests:
         known = await resources.find_kind(client, manifest.api_version, manifest.kind)
         place = place_of(client, known, manifest, namespace)
         chosen.append((resources.Target(known, manifest.name), place))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from modelwright.cli.context import Connection, ContextOption, KubeconfigOption,
 
 if TYPE_CHECKING:
     from modelwright.adapters.kubernetes.client import KubernetesClient
+    from modelwright.cli.output import Style
     from modelwright.cli.resources import Target
 
 JSON = dict[str, Any]
@@ -22,39 +24,44 @@ def register(app: typer.Typer) -> None:
 
 
 def describe(
-    words: Annotated[list[str], typer.Argument(metavar="KIND NAME...", help="Or KIND/NAME.", show_default=False)],
+    words: Annotated[list[str], typer.Argument(metavar="KIND NAME", help="Or KIND/NAME.", show_default=False)],
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show an object's spec, status, conditions and Events."""
+    """Show an object's spec, status, conditions and Events.
+
+    Example: modelwright describe infm/digits
+    """
     from modelwright.cli import resources
-    from modelwright.cli.output import say
 
     async def verb() -> None:
         async with Connection(kubeconfig, context, namespace).client() as client:
             for number, target in enumerate(await resources.named(client, words)):
-                if number:
-                    say()
-                await _describe(client, target)
+                await _describe(client, target, apart=number > 0)
 
     run(verb())
 
 
-async def _describe(client: KubernetesClient, target: Target) -> None:
+async def _describe(client: KubernetesClient, target: Target, *, apart: bool) -> None:
+    from modelwright.cli.output import say
+
     place = client.namespace if target.known.resource.namespaced else ""
     value = await client.get(target.known.resource, place, target.name)
     events = await _events(client, value)
-    _head(value)
+    if apart:
+        say()
+    now = datetime.now(UTC)
+    _head(value, now)
     _block("Spec", value.get("spec"))
     status = dict(value.get("status") or {})
     conditions = status.pop("conditions", None) or []
     _block("Status", status)
-    _conditions(conditions)
-    _print_events(events)
+    _conditions(conditions, now)
+    _print_events(events, now)
 
 
-def _head(value: JSON) -> None:
+def _head(value: JSON, now: datetime) -> None:
     from modelwright.cli.merge import LAST_APPLIED
     from modelwright.cli.output import paint, safe
 
@@ -70,8 +77,8 @@ def _head(value: JSON) -> None:
         "Owner": ", ".join(owners),
         "Finalizers": ", ".join(metadata.get("finalizers") or ()),
         "Generation": metadata.get("generation"),
-        "Created": metadata.get("creationTimestamp"),
-        "Deleting since": metadata.get("deletionTimestamp"),
+        "Created": _dated(metadata.get("creationTimestamp"), now),
+        "Deleting since": _dated(metadata.get("deletionTimestamp"), now),
     }
     for name, text in lines.items():
         if text:
@@ -92,17 +99,32 @@ def _block(title: str, value: Any) -> None:
         print(f"  {safe(line)}")
 
 
-def _conditions(conditions: list[JSON]) -> None:
+def _conditions(conditions: list[JSON], now: datetime) -> None:
     from modelwright.cli.output import paint, table
+    from modelwright.cli.units import since
 
     if not conditions:
         return
     print(paint("Conditions:", "bold"))
     rows = [
-        [each.get(key) or "" for key in ("type", "status", "lastTransitionTime", "reason", "message")]
+        [
+            each.get("type") or "",
+            each.get("status") or "",
+            since(each.get("lastTransitionTime"), now),
+            each.get("reason") or "",
+            each.get("message") or "",
+        ]
         for each in conditions
     ]
-    table(["TYPE", "STATUS", "SINCE", "REASON", "MESSAGE"], rows, indent="  ")
+    table(["TYPE", "STATUS", "SINCE", "REASON", "MESSAGE"], rows, indent="  ", styles=_condition_styles)
+
+
+def _condition_styles(row: Sequence[str]) -> list[Style | None]:
+    """Only the status is painted, by what it means for the type: that an object is not Stalled is no fault."""
+    type_, status, *rest = row
+    good: dict[str, Style] = {"True": "good", "False": "bad", "Unknown": "busy"}
+    odd: dict[str, dict[str, Style]] = {"Stalled": {"True": "bad"}, "Reconciling": {"True": "busy"}}
+    return [None, odd.get(type_, good).get(status), *(None for _ in rest)]
 
 
 async def _events(client: KubernetesClient, value: JSON) -> list[JSON]:
@@ -115,17 +137,16 @@ async def _events(client: KubernetesClient, value: JSON) -> list[JSON]:
     return await client.list(EVENTS, Selection(metadata.get("namespace") or "default", fields=fields))
 
 
-def _print_events(events: list[JSON]) -> None:
+def _print_events(events: list[JSON], now: datetime) -> None:
     from modelwright.cli.output import paint, table
 
     if not events:
         print(f"{paint('Events:', 'bold')}         none")
         return
     print(paint("Events:", "bold"))
-    now = datetime.now(UTC)
     rows = [
         [each.get("type") or "", each.get("reason") or "", _when(each, now), each.get("message") or ""]
-        for each in sorted(events, key=_last)
+        for each in sorted(events, key=_order)
     ]
     table(["TYPE", "REASON", "AGE", "MESSAGE"], rows, indent="  ")
 
@@ -134,20 +155,20 @@ def _last(event: JSON) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
+def _order(event: JSON) -> tuple[str, int]:
+    """By time, which is told in whole seconds, then by which was written first."""
+    version = str(event["metadata"].get("resourceVersion", ""))
+    return _last(event), int(version) if version.isdecimal() else 0
+
+
 def _when(event: JSON, now: datetime) -> str:
-    try:
-        seconds = int((now - datetime.fromisoformat(_last(event))).total_seconds())
-    except (ValueError, TypeError):
-        return "unknown"
+    from modelwright.cli.units import since
+
     count = event.get("count") or 1
-    return f"{age(seconds)} (x{count})" if count > 1 else age(seconds)
+    return f"{since(_last(event), now)} (x{count})" if count > 1 else since(_last(event), now)
 
 
-def age(seconds: int) -> str:
-    """A length of time in its two biggest units, such as `5m10s` or `3d`."""
-    parts = []
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
-        amount, seconds = divmod(max(0, seconds), length)
-        if amount:
-            parts.append(f"{amount}{unit}")
-    return "".join(parts[:2]) or "0s"
+def _dated(timestamp: object, now: datetime) -> str:
+    from modelwright.cli.units import since
+
+    return f"{timestamp} ({since(timestamp, now)} ago)" if timestamp else ""

@@ -22,7 +22,10 @@ def doctor(
     context: ContextOption = None,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
-    """Look at this machine and say what is missing, and how to mend it. Exits with 1 if something is."""
+    """Look at this machine and say what is missing, and how to mend it.
+
+    Ends with exit code 1 if something is missing that nothing works without; a warning is none.
+    """
     import asyncio
 
     from modelwright.cli import examinations
@@ -42,7 +45,8 @@ def show(found: list[Examination]) -> None:
     from modelwright.cli.output import Style, paint, safe
 
     styles: dict[str, Style] = {"ok": "good", "warning": "busy", "missing": "bad"}
+    width = max(len(each.name) for each in found)
     for each in found:
-        print(f"{paint(f'{each.state:8}', styles[each.state])} {each.name}: {safe(each.found)}")
+        print(f"{paint(f'{each.state:7}', styles[each.state])}   {each.name:{width}}   {safe(each.found)}")
         if each.mend:
-            print(f"{'':8} → {safe(each.mend)}")
+            print(f"{'':7}   {'':{width}}   → {safe(each.mend)}")

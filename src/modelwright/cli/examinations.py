@@ -12,12 +12,13 @@ from typing import Literal
 import msgspec
 
 from modelwright.cli.context import Connection
+from modelwright.cli.units import readable
 from modelwright.ports.errors import ModelwrightError
 
 State = Literal["ok", "warning", "missing"]
 
 FRAMEWORKS = {"onnx": ("onnxruntime", "numpy"), "sklearn": ("sklearn", "skops", "numpy")}
-LITTLE_DISK = 2 * 2**30
+LITTLE_DISK = 2 * 10**9
 FEW_FILES = 1024
 
 
@@ -74,7 +75,7 @@ def disk_space() -> Examination:
     folder = data_folder()
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(nearest).free
-    told = f"{free / 2**30:.1f} GiB free at {nearest}"
+    told = f"{readable(free)} free at {nearest}"
     if free < LITTLE_DISK:
         return Examination("disk space", "warning", told, "images and models are kept there: make room")
     return Examination("disk space", "ok", told)

@@ -17,7 +17,7 @@ Format = Literal["wide", "name", "json", "yaml"]
 WordsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="KIND [NAME...]", help="Such as `mv`, `mv mv-3`, `modelversion/mv-3`, `mo,mv`.", show_default=False
+        metavar="KIND [NAME]", help="Such as `mv`, `mv v1 v2`, `modelversion/v1`, `mo,mv`.", show_default=False
     ),
 ]
 SelectorOption = Annotated[
@@ -32,18 +32,28 @@ def register(app: typer.Typer) -> None:
 
 def get(
     words: WordsArgument,
-    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In every namespace.")] = False,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", metavar="", help="In every namespace.")
+    ] = False,
     output: Annotated[Format | None, typer.Option("--output", "-o", help="How to print.", show_default=False)] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with every change.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", metavar="", help="Go on with every change, until Ctrl-C.")
+    ] = False,
     selector: SelectorOption = "",
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """List objects of a kind (models, modelversions, inferencemodels, ... or `modelwright` for all), or show some."""
+    """List objects of a kind, or show some.
+
+    Kinds: models (mo), modelversions (mv), inferencemodels (infm),
+    trainingmodels (tm), jointinferenceservices (jis); `modelwright` means all.
+
+    Example: modelwright get mv -o wide
+    """
     from modelwright.cli import resources, tables
 
-    async def verb() -> None:
+    async def verb() -> int:
         async with Connection(kubeconfig, context, namespace).client() as client:
             targets = await resources.targets(client, words)
             _check(targets, watch=watch, all_namespaces=all_namespaces, selector=selector)
@@ -53,7 +63,8 @@ def get(
             elif output in ("json", "yaml", "name"):
                 await _print_objects(client, chosen, output)
             else:
-                await tables.show(client, chosen, wide=output == "wide")
+                return 0 if await tables.show(client, chosen, wide=output == "wide") else 1
+        return 0
 
     run(verb())
 

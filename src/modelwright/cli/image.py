@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from modelwright.cli.image_progress import Shown, readable
+from modelwright.cli.image_progress import Shown
 from modelwright.cli.output import note, report, say
+from modelwright.cli.units import counted, readable
 from modelwright.ports.errors import Invalid, ModelwrightError
 
 if TYPE_CHECKING:
     from modelwright.oci.base import Base
     from modelwright.oci.client import RegistryRepository
+    from modelwright.oci.credentials import Credentials
     from modelwright.oci.reference import Reference
 
 app = typer.Typer(help="Build, inspect, pull, verify and prune model images.", no_args_is_help=True)
 
-RefArgument = Annotated[str, typer.Argument(metavar="REF", help="HOST/REPOSITORY[:TAG][@DIGEST]")]
+RefArgument = Annotated[str, typer.Argument(metavar="REF", help=r"HOST/REPOSITORY\[:TAG]\[@DIGEST]")]
 PlainOption = Annotated[
-    bool, typer.Option("--plain-http", help="Speak http without TLS (registries on this machine need no such option).")
+    bool,
+    typer.Option(
+        "--plain-http", metavar="", help="Speak http without TLS; registries on this machine need no such option."
+    ),
 ]
 CAOption = Annotated[Path | None, typer.Option("--ca-file", metavar="FILE", help="CA certificate (PEM) to trust.")]
 RegistryOption = Annotated[
@@ -33,7 +38,15 @@ TokenHostOption = Annotated[
     list[str] | None,
     typer.Option("--token-host", metavar="HOST", help="Token service under another domain to trust with credentials."),
 ]
-JSONOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="Log in with the token in this file, as any user: `token` in the data directory of `modelwright up`.",
+    ),
+]
+JSONOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON.")]
 
 DAY = 24 * 3600
 
@@ -45,6 +58,7 @@ class Access(NamedTuple):
     plain_http: bool
     ca_file: Path | None
     token_hosts: list[str] | None
+    token_file: Path | None = None
 
 
 @app.command()
@@ -60,15 +74,19 @@ def build(
     ca_file: CAOption = None,
     registry: RegistryOption = None,
     token_host: TokenHostOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
     """Pack a model folder into an image and push it; the digest is printed last.
 
     The same files give the same digest on every machine. A tag that holds other content is never overwritten.
+
+    Example: modelwright image build ./resnet registry.example.com/modelhub/resnet:v1
     """
-    access = Access(registry, plain_http, ca_file, token_host)
+    access = Access(registry, plain_http, ca_file, token_host, token_file)
     with _failing_clearly(), ExitStack() as stack:
         from modelwright.oci import push
 
+        _parsed(ref, access)  # said before anything is read
         shown = stack.enter_context(Shown())
         hashes = stack.enter_context(push.hashing(folder, shown))
         reference, images = stack.enter_context(_repository(ref, access))
@@ -79,7 +97,7 @@ def build(
         pushed = hashes.push(images, (tag,), base=below, sources=tuple(mount_from or ()))
         shown.stop()
         note(
-            f"{images.name}:{tag}: {pushed.uploaded_layers} of {pushed.layers} layers uploaded "
+            f"{images.name}:{tag}: {pushed.uploaded_layers} of {counted(pushed.layers, 'layer')} uploaded "
             f"({readable(pushed.uploaded_bytes)} of {readable(pushed.size)})"
         )
         say(pushed.digest)
@@ -93,9 +111,16 @@ def inspect(
     ca_file: CAOption = None,
     registry: RegistryOption = None,
     token_host: TokenHostOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
-    """Show what an image is made of: platforms, layers, files, and what refers to it."""
-    with _failing_clearly(), _repository(ref, Access(registry, plain_http, ca_file, token_host)) as (reference, images):
+    """Show what an image is made of: platforms, layers with the files that they are for, and what refers to it.
+
+    Example: modelwright image inspect registry.example.com/modelhub/resnet:v1
+    """
+    with (
+        _failing_clearly(),
+        _repository(ref, Access(registry, plain_http, ca_file, token_host, token_file)) as (reference, images),
+    ):
         from modelwright.cli.image_inspect import describe, print_description
 
         print_description(describe(images, reference.target), as_json=as_json)
@@ -109,14 +134,22 @@ def pull(
     ca_file: CAOption = None,
     registry: RegistryOption = None,
     token_host: TokenHostOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
-    """Put the model of an image into a folder, verified; a broken pull is gone on with by the next one."""
-    with _failing_clearly(), _repository(ref, Access(registry, plain_http, ca_file, token_host)) as (reference, images):
+    """Put the model of an image into a folder, verified; a broken pull is gone on with by the next one.
+
+    Example: modelwright image pull registry.example.com/modelhub/resnet:v1 ./resnet
+    """
+    with (
+        _failing_clearly(),
+        _repository(ref, Access(registry, plain_http, ca_file, token_host, token_file)) as (reference, images),
+    ):
         from modelwright.oci import pull as pulling
 
         with Shown() as shown:
             pulled = pulling.pull(images, reference.target, folder, report=shown.at)
-        note(f"{pulled.entries} files and folders, {readable(pulled.size)} in {folder}")
+        what = "1 file" if pulled.entries == 1 else f"{pulled.entries:,} files and folders"
+        note(f"{what}, {readable(pulled.size)} in {folder}")
         say(pulled.digest)
 
 
@@ -128,9 +161,16 @@ def verify(
     ca_file: CAOption = None,
     registry: RegistryOption = None,
     token_host: TokenHostOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
-    """Read every manifest and blob of an image and check digests, sizes and types; exit 1 if one is wrong."""
-    with _failing_clearly(), _repository(ref, Access(registry, plain_http, ca_file, token_host)) as (reference, images):
+    """Read every manifest and blob of an image and check digests, sizes and types; exit 1 if one is wrong.
+
+    Example: modelwright image verify registry.example.com/modelhub/resnet:v1
+    """
+    with (
+        _failing_clearly(),
+        _repository(ref, Access(registry, plain_http, ca_file, token_host, token_file)) as (reference, images),
+    ):
         import msgspec
 
         from modelwright.oci import verify as verifying
@@ -151,7 +191,7 @@ def verify(
 
 @app.command()
 def prune(
-    repo: Annotated[str | None, typer.Argument(metavar="[REPO]", help="HOST/REPOSITORY to remove tags from.")] = None,
+    repo: Annotated[str | None, typer.Argument(metavar="REPO", help="HOST/REPOSITORY to remove tags from.")] = None,
     keep: Annotated[
         list[str] | None, typer.Option("--keep", metavar="PATTERN", help="Tags to keep, such as 'v1.*'; repeatable.")
     ] = None,
@@ -159,20 +199,28 @@ def prune(
         Path | None, typer.Option("--data-dir", metavar="D", help="Free space in the registry of `up --data-dir D`.")
     ] = None,
     grace: Annotated[float, typer.Option(metavar="SECONDS", help="With --data-dir: spare what is younger.")] = DAY,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Say what would be removed, and remove nothing.")
+    ] = False,
     plain_http: PlainOption = False,
     ca_file: CAOption = None,
     registry: RegistryOption = None,
     token_host: TokenHostOption = None,
+    token_file: TokenFileOption = None,
 ) -> None:
-    """Remove tags of a repository with the manifests that only they need, or free space in the embedded registry."""
+    """Remove tags of a repository with the manifests that only they need, or free space in the embedded registry.
+
+    Example: modelwright image prune registry.example.com/modelhub/resnet --keep 'v2*' --dry-run
+    """
     if (repo is None) == (data_dir is None) or (repo is not None and not keep) or (data_dir is not None and dry_run):
-        raise typer.BadParameter("give REPO with at least one --keep, or --data-dir alone")
+        raise typer.BadParameter("give REPO with at least one --keep, or --data-dir alone", param_hint="REPO")
     with _failing_clearly():
         if repo is None:
             _collect(data_dir or Path(), grace)
         else:
-            _prune(repo, tuple(keep or ()), Access(registry, plain_http, ca_file, token_host), dry_run=dry_run)
+            _prune(
+                repo, tuple(keep or ()), Access(registry, plain_http, ca_file, token_host, token_file), dry_run=dry_run
+            )
 
 
 def _prune(repo: str, keep: tuple[str, ...], access: Access, *, dry_run: bool) -> None:
@@ -188,8 +236,8 @@ def _prune(repo: str, keep: tuple[str, ...], access: Access, *, dry_run: bool) -
         for tag in remaining:
             note(f"{tag} stays: the registry deletes no tag without its image, which a kept tag names too")
         done = "would be removed" if dry_run else "removed"
-        count = len(planned.tags) + len(planned.shared_tags) - len(remaining)
-        note(f"{count} tags and {len(planned.manifests)} manifests {done} (the registry frees the space itself)")
+        tags = counted(len(planned.tags) + len(planned.shared_tags) - len(remaining), "tag")
+        note(f"{tags} and {counted(len(planned.manifests), 'manifest')} {done} (the registry frees the space itself)")
 
 
 def _collect(data_dir: Path, grace: float) -> None:
@@ -200,7 +248,8 @@ def _collect(data_dir: Path, grace: float) -> None:
     if not folder.is_dir():
         raise Invalid(f"{data_dir} is no data directory of `modelwright up`", reason="NoDataDirectory")
     freed = collect_garbage(ImageStorage(folder), grace)
-    say(f"{freed.blobs} blobs and {freed.uploads} broken uploads removed, {readable(freed.bytes)} freed")
+    removed = f"{counted(freed.blobs, 'blob')} and {counted(freed.uploads, 'broken upload')} removed"
+    say(f"{removed}, {readable(freed.bytes)} freed")
 
 
 @contextmanager
@@ -208,24 +257,47 @@ def _failing_clearly() -> Iterator[None]:
     try:
         yield
     except ModelwrightError as error:
-        report(f"{error.message} ({error.reason})")
+        report(f"{error.message} ({error.reason}){_advice(error)}")
         raise typer.Exit(1) from None
     except OSError as error:
         report(f"{error.filename or 'the system'}: {error.strerror or error}")
         raise typer.Exit(1) from None
 
 
+def _advice(error: ModelwrightError) -> str:
+    """What else helps, which those who raise the error cannot know."""
+    if error.reason != "RegistryUnauthorized":
+        return ""
+    return "\n  the registry of `modelwright up` takes its own token: --token-file DATA_DIR/token"
+
+
 @contextmanager
 def _repository(ref: str, access: Access) -> Iterator[tuple[Reference, RegistryRepository]]:
-    from modelwright.oci import client, reference
+    from modelwright.oci import client
     from modelwright.oci.session import Options
 
-    parsed = reference.parse(ref, default_host=access.registry)
+    parsed = _parsed(ref, access)
     options = Options(
-        plain_http=access.plain_http or None, ca_file=access.ca_file, token_hosts=tuple(access.token_hosts or ())
+        plain_http=access.plain_http or None,
+        ca_file=access.ca_file,
+        token_hosts=tuple(access.token_hosts or ()),
+        credentials=_token(access.token_file),
     )
     with client.connect(parsed, options) as images:
         yield parsed, images
+
+
+def _parsed(ref: str, access: Access) -> Reference:
+    from modelwright.oci import reference
+
+    return reference.parse(ref, default_host=access.registry)
+
+
+def _token(file: Path | None) -> Credentials | None:
+    """The login with the token in a file; None for whatever docker's config.json has."""
+    from modelwright.oci.credentials import Credentials
+
+    return None if file is None else Credentials("modelwright", file.read_text(encoding="utf-8", errors="replace").strip())
 
 
 def _base(stack: ExitStack, ref: str | None, access: Access) -> Base:
@@ -233,5 +305,6 @@ def _base(stack: ExitStack, ref: str | None, access: Access) -> Base:
 
     if ref is None:
         return base.NO_BASE
-    reference, images = stack.enter_context(_repository(ref, access))
+    # It may be in another registry, which the token is not for.
+    reference, images = stack.enter_context(_repository(ref, access._replace(token_file=None)))
     return base.load(images, reference.target)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from modelwright.cli.image_progress import readable
 from modelwright.cli.output import say
+from modelwright.cli.units import counted, readable
 from modelwright.oci import manifests, media, pull
 from modelwright.oci.manifests import Index
 from modelwright.ports.images import Descriptor, Digest, Images
@@ -66,7 +66,7 @@ def print_description(found: Description, *, as_json: bool) -> None:
     say(f"Type:       {found.media_type}")
     say(f"Platforms:  {', '.join(found.platforms)}")
     say(f"Model path: {found.model_path or 'not said'}")
-    say(f"Size:       {readable(found.size)} in {len(found.layers)} layers")
+    say(f"Size:       {readable(found.size)} in {counted(len(found.layers), 'layer')}")
     for layer in found.layers:
         say(f"  {layer.digest}  {readable(layer.size):>10}  {layer.file}".rstrip())
     if found.referrers:

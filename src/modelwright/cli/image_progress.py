@@ -8,6 +8,8 @@ import time
 from types import TracebackType
 from typing import Protocol, TextIO
 
+from modelwright.cli.units import counted, readable
+
 SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -62,18 +64,8 @@ class Shown:
         self._bars.add("moved", count)
 
 
-def readable(size: int) -> str:
-    """A number of bytes as people write it, in powers of 1000."""
-    amount = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
-
-
 def _planned(size: int, layers: int) -> str:
-    return f"{readable(size)} to move" + (f" in {layers} layer{'' if layers == 1 else 's'}" if layers else "")
+    return f"{readable(size)} to move" + (f" in {counted(layers, 'layer')}" if layers else "")
 
 
 class _Lines:
@@ -123,7 +115,7 @@ class _RichBars:
             DownloadColumn(),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(stderr=True, highlight=False),
             transient=True,
         )
         self._size: int | None = None

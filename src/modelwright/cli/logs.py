@@ -22,14 +22,17 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     words: Annotated[
-        list[str], typer.Argument(metavar="NAME | KIND/NAME", help="An InferenceModel's NAME, or KIND/NAME.")
+        list[str], typer.Argument(metavar="NAME", help="An InferenceModel's NAME, or KIND/NAME.", show_default=False)
     ],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until it ends, or Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", metavar="", help="Go on until it ends, or Ctrl-C.")] = False,
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Print what the processes of an object have logged."""
+    """Print what the processes of an object have logged.
+
+    Example: modelwright logs -f digits
+    """
     named = words if len(words) > 1 or "/" in words[0] else [f"inferencemodel/{words[0]}"]
 
     async def verb() -> None:

@@ -45,13 +45,13 @@ def read_manifests(files: list[Path]) -> list[Manifest]:
     """Every object in files and folders, `-` for standard input, in order. Raises Invalid, NotFound, Rejected."""
     manifests = [manifest for path in files for manifest in _read(path)]
     if not manifests:
-        raise Invalid(f"no object in {', '.join(map(str, files))}", reason="NoObjects")
+        raise Invalid(f"no object in {', '.join(map(_spelled, files))}", reason="NoObjects")
     return manifests
 
 
 def _read(path: Path) -> Iterator[Manifest]:
     if str(path) == "-":
-        yield from _objects(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input")
+        yield from _objects(sys.stdin.buffer.read(MAX_BYTES + 1), _spelled(path))
         return
     if not path.exists():
         raise NotFound(f"{path} does not exist", reason="FileNotFound")
@@ -62,6 +62,13 @@ def _read(path: Path) -> Iterator[Manifest]:
         except OSError as fault:
             raise Invalid(f"{file} cannot be read: {fault.strerror}", reason="FileUnreadable") from None
         yield from _objects(content, str(file))
+
+
+def _spelled(path: Path) -> str:
+    """What a file is called in messages."""
+    if str(path) == "-":
+        return "standard input"
+    return f"{path}/*{{{','.join(SUFFIXES)}}}" if path.is_dir() else str(path)
 
 
 def _files(folder: Path) -> Iterator[Path]:

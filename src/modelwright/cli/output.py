@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
@@ -77,18 +77,24 @@ def line(cells: Sequence[str], columns: Sequence[int], styles: Sequence[Style | 
     return "".join(parts)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]], *, indent: str = "") -> None:
-    """A header and rows in columns to stdout."""
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    indent: str = "",
+    styles: Callable[[Sequence[str]], Sequence[Style | None]] | None = None,
+) -> None:
+    """A header and rows in columns to stdout; `styles` says how to paint a row, by default what its cells say."""
     shown = [[safe(cell) for cell in row] for row in rows]
     columns = widths([header, *shown])
     print(indent + line(header, columns, ["bold"] * len(header)))
     for row in shown:
-        print(indent + line(row, columns, [style_of(cell) for cell in row]))
+        print(indent + line(row, columns, (styles or styles_of)(row)))
 
 
-def style_of(cell: str) -> Style | None:
-    """The style of a cell that says how things stand; None for any other."""
-    return _STYLES.get(cell)
+def styles_of(row: Sequence[str]) -> list[Style | None]:
+    """The styles of cells that say how things stand; None for any other."""
+    return [_STYLES.get(cell) for cell in row]
 
 
 _STYLES: dict[str, Style] = {

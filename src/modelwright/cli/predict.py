@@ -34,7 +34,10 @@ def predict(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Send rows to a served model and print what it answers, as JSON."""
+    """Send rows to a served model and print what it answers, as JSON.
+
+    Example: modelwright predict iris --data @rows.json
+    """
     body = request_body(data)
 
     async def verb() -> int:

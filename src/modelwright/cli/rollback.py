@@ -20,12 +20,17 @@ def register(app: typer.Typer) -> None:
 
 def rollback(
     name: ServedArgument,
-    version: Annotated[str, typer.Option("--to", metavar="VERSION", help="A version of the history.")] = "",
+    version: Annotated[
+        str, typer.Option("--to", metavar="VERSION", help="A version that was served; by default the one before.")
+    ] = "",
     namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Write the source that was served before back into the spec; the switch fails no request."""
+    """Serve again what was served before: writes it back into the spec. The switch fails no request.
+
+    Example: modelwright rollback infm/digits
+    """
 
     async def verb() -> int:
         async with Connection(kubeconfig, context, namespace).client() as client:

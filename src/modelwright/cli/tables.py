@@ -10,8 +10,8 @@ import msgspec
 
 from modelwright.adapters.kubernetes.client import TABLE, KubernetesClient, Selection
 from modelwright.adapters.kubernetes.watch import watch_once
-from modelwright.cli.output import line, note, print_json, print_yaml, safe, say, style_of, table, widths
-from modelwright.ports.errors import Expired
+from modelwright.cli.output import line, note, print_json, print_yaml, report, safe, say, styles_of, table, widths
+from modelwright.ports.errors import Expired, NotFound
 
 if TYPE_CHECKING:
     from modelwright.cli.resources import Target
@@ -54,25 +54,43 @@ def _text(cell: Any) -> str:
     return safe(cell)
 
 
-async def show(client: KubernetesClient, chosen: list[tuple[Target, Selection]], *, wide: bool) -> None:
-    """Print each kind's objects as a table."""
+async def show(client: KubernetesClient, chosen: list[tuple[Target, Selection]], *, wide: bool) -> bool:
+    """Print each kind's objects as a table, then which of those that were named are missing; False if one is."""
     several = len({target.known for target, _ in chosen}) > 1
-    found = False
+    found, missing = False, list[NotFound]()
     for documents in _by_kind([(target, where) for target, where in chosen]):
         target, where = documents[0]
         layout = Layout(target, where, wide=wide, prefixed=several)
-        tables = [await client.table(each.known.resource, at, each.name) for each, at in documents]
-        header = layout.header(tables[0])
-        rows = [layout.cells(row) for document in tables for row in document.get("rows") or ()]
+        tables = [each async for each in _tables(client, documents, missing)]
+        rows: list[list[str]] = []
+        for document in tables:
+            header = layout.header(document)
+            rows += [layout.cells(row) for row in document.get("rows") or ()]
         if rows:
             if found:
                 say()
             table(header, rows)
             found = True
-    if not found:
+    for absent in missing:
+        report(absent.message)
+    if not found and not missing:
         places = {where.namespace for _, where in chosen}
         inside = f" in namespace {places.pop()}" if len(places) == 1 and "" not in places else ""
         note(f"No resources found{inside}.")
+    return not missing
+
+
+async def _tables(
+    client: KubernetesClient, documents: list[tuple[Target, Selection]], missing: list[NotFound]
+) -> AsyncGenerator[JSON, None]:
+    """The server's table of each; a named object that does not exist is put to those that are missing."""
+    for each, where in documents:
+        try:
+            yield await client.table(each.known.resource, where, each.name)
+        except NotFound as fault:
+            if not each.name:
+                raise
+            missing.append(fault)
 
 
 def _by_kind(chosen: list[tuple[Target, Selection]]) -> list[list[tuple[Target, Selection]]]:
@@ -98,7 +116,7 @@ async def watch(client: KubernetesClient, target: Target, where: Selection, outp
             columns = widths([header, *rows])
             print(line(header, columns, ["bold"] * len(header)))
         for row in rows:
-            print(line(row, columns, [style_of(cell) for cell in row]), flush=True)
+            print(line(row, columns, styles_of(row)), flush=True)
 
 
 async def _watch_objects(client: KubernetesClient, target: Target, where: Selection, output: str) -> None:

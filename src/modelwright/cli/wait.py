@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def wait(
-    words: Annotated[list[str], typer.Argument(metavar="KIND NAME...", help="Or KIND/NAME.", show_default=False)],
+    words: Annotated[list[str], typer.Argument(metavar="KIND NAME", help="Or KIND/NAME.", show_default=False)],
     wanted: Annotated[
         str, typer.Option("--for", metavar="WHAT", help="`condition=TYPE`, `condition=TYPE=STATUS` or `delete`.")
     ] = "condition=Ready",
@@ -26,7 +26,12 @@ def wait(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Wait until objects are ready, or gone; ends early, exit 1, when one is stalled and waiting would not help."""
+    """Wait until objects are ready, or gone.
+
+    Ends early, with exit code 1, when one is stalled: waiting would not help.
+
+    Example: modelwright wait mv/v1 --timeout 5m
+    """
     from modelwright.cli import resources, waiting
     from modelwright.cli.durations import seconds_of
     from modelwright.cli.output import say

@@ -15,22 +15,27 @@ from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
 from modelwright.adapters.kubernetes.watch import watch_once
 from modelwright.cli.output import colourful, safe
 from modelwright.cli.resources import Target
+from modelwright.cli.units import readable
 from modelwright.ports.errors import Expired, Invalid, NotFound, Unavailable
 
 JSON = dict[str, Any]
 WATCH_SECONDS = 280
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 async def until(
-    client: KubernetesClient, target: Target, place: str, seconds: float, done: Callable[[JSON | None], bool]
+    client: KubernetesClient,
+    target: Target,
+    place: str,
+    seconds: float,
+    done: Callable[[JSON | None], bool],
+    lacking: Callable[[JSON | None], str],
 ) -> None:
     """Wait until `done` is true of the object (None: there is none). What it raises ends the waiting.
 
     The time counts from when the object was first seen, so that 0 seconds looks once.
-    Raises Unavailable (reason WaitTimedOut).
+    Raises Unavailable (reason WaitTimedOut), which says what was `lacking`.
     """
-    progress, last = LiveLine(sys.stderr), ""
+    progress, last, seen = LiveLine(sys.stderr), "", None
     try:
         async with asyncio.timeout(None) as limit, aclosing(_states(client, target, place)) as states:
             async for state in states:
@@ -38,10 +43,10 @@ async def until(
                     return
                 if limit.when() is None:
                     limit.reschedule(asyncio.get_running_loop().time() + seconds)
-                last = situation(state)
+                last, seen = situation(state), state
                 progress.show(f"{target.label}: {last}")
     except TimeoutError:
-        message = f"{target.label} was not as wanted in time (--timeout): {last}"
+        message = f"{target.label} {lacking(seen)} after {seconds:g} s (--timeout): {last}"
         raise Unavailable(message, reason="WaitTimedOut") from None
     finally:
         progress.clear()
@@ -53,7 +58,7 @@ async def until_gone(client: KubernetesClient, target: Target, place: str, secon
     def gone(state: JSON | None) -> bool:
         return state is None or bool(uid and state["metadata"]["uid"] != uid)
 
-    await until(client, target, place, seconds, gone)
+    await until(client, target, place, seconds, gone, lambda _: "is still there")
 
 
 async def until_condition(
@@ -73,7 +78,15 @@ async def until_condition(
             raise Invalid(message, reason="Stalled")
         return False
 
-    await until(client, target, place, seconds, met)
+    await until(client, target, place, seconds, met, lambda state: _lacking(state, type_, wanted))
+
+
+def _lacking(state: JSON | None, type_: str, wanted: str) -> str:
+    """What an object has not become; names the conditions that it has, where it never had the one that is meant."""
+    known = [str(each.get("type", "")) for each in ((state or {}).get("status") or {}).get("conditions") or ()]
+    if known and type_.lower() not in map(str.lower, known):
+        return f"has no condition {type_} (but {', '.join(known)})"
+    return f"has not got condition {type_}={wanted}"
 
 
 def current_condition(state: JSON, type_: str) -> JSON | None:
@@ -126,16 +139,7 @@ def _progress(progress: JSON) -> str:
     done, total = progress.get("bytesDone") or 0, progress.get("bytesTotal") or 0
     if not total:
         return ""
-    return f"{100 * done // total}% of {size(total)}"
-
-
-def size(amount: float) -> str:
-    """Bytes for people, such as `1.4 GiB`."""
-    for unit in UNITS:
-        if amount < 1024 or unit == UNITS[-1]:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    raise AssertionError("the last unit takes all")
+    return f"{100 * done // total}% of {readable(total)}"
 
 
 class LiveLine:

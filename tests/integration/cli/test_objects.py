@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import re
+import signal
 import socket
+import struct
+import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -174,6 +179,15 @@ def test_get_gives_whole_objects(cli: Cli) -> None:
     assert [item["kind"] for item in both["items"]] == ["Model", "ModelVersion"]
 
 
+def test_get_shows_what_there_is_of_what_was_named(cli: Cli) -> None:
+    apply(cli, model("a"), model("b"))
+    with cli.start("get", "mo", "a", "none", "b") as process:
+        stdout, stderr = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 1
+    assert [line.split()[0] for line in stdout.splitlines()] == ["NAME", "a", "b"]
+    assert stderr == 'error: models.model.kubedl.io "none" not found\n'
+
+
 def test_get_of_nothing_says_so_beside_the_output(cli: Cli) -> None:
     with cli.start("get", "mo") as process:
         stdout, stderr = process.communicate(timeout=DEADLINE_SECONDS)
@@ -286,6 +300,26 @@ def test_delete_waits_for_finalizers_as_long_as_it_is_told_to(cli: Cli, kubectl:
         kubectl.run("patch", "mo", "resnet", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         stdout, _ = process.communicate(timeout=DEADLINE_SECONDS)
     assert (process.returncode, stdout) == (0, "model.model.kubedl.io/resnet deleted\n")
+
+
+@pytest.mark.parametrize("verb", ["apply", "delete"])
+def test_ctrl_c_ends_a_verb_that_reads_what_nobody_writes(cli: Cli, verb: str) -> None:
+    ours, theirs = os.pipe()
+    pipe, unfinished = os.fdopen(ours, "rb"), os.fdopen(theirs, "wb", buffering=0)
+    with pipe, unfinished, cli.start(verb, "-f", "-", stdin=pipe.fileno()) as process:
+        unfinished.write(b"kind: Model\n")
+        wait_until_read(pipe.fileno())
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=DEADLINE_SECONDS)
+    assert (process.returncode, stderr) == (130, "")
+
+
+def wait_until_read(pipe: int) -> None:
+    """Until another process has taken everything out of a pipe."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 # Faults -------------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_wait_does_not_believe_what_is_said_of_an_older_spec(cli: Cli, kubectl: 
     apply(cli, model())
     set_status(kubectl, condition("Ready", "True"), condition("Stalled", "True"))
     apply(cli, model(description="changed"))
-    assert "not as wanted in time" in cli.fail("wait", "mo/resnet", "--timeout=0")
+    assert "has not got condition Ready=True after 0 s" in cli.fail("wait", "mo/resnet", "--timeout=0")
     set_status(kubectl, condition("Ready", "True", observed=2))
     assert "condition met" in cli.run("wait", "mo/resnet", "--timeout=0")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ import yaml
 
 from modelwright.adapters.kubernetes.faults import Cause, InvalidResource
 from modelwright.cli.context import explain
-from modelwright.cli.describe import age
+from modelwright.cli.describe import _condition_styles, _order
 from modelwright.cli.durations import seconds_of
 from modelwright.cli.output import paint, print_json, safe, table, to_yaml
 from modelwright.cli.resources import CORE, OURS
+from modelwright.cli.units import age, counted, readable, since
 from modelwright.cli.wait import parse_wanted
-from modelwright.cli.waiting import current_condition, situation, size
+from modelwright.cli.waiting import current_condition, situation
 from modelwright.ports.errors import Invalid, Unavailable
 
 
@@ -77,6 +79,25 @@ def test_tables_line_up_by_what_is_seen(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "NAME   X\n世界   a\nb\\n    Ready\n"
 
 
+def test_only_what_a_condition_means_is_painted() -> None:
+    def painted(type_: str, status: str) -> list[object]:
+        return list(_condition_styles([type_, status, "3m", "Ready", "False"]))
+
+    assert painted("Ready", "True") == [None, "good", None, None, None]
+    assert painted("Available", "False")[1] == "bad"
+    assert painted("Stalled", "False")[1] is None
+    assert painted("Stalled", "True")[1] == "bad"
+    assert painted("Reconciling", "True")[1] == "busy"
+
+
+def test_events_of_the_same_second_stand_in_the_order_in_which_they_were_written() -> None:
+    events = [
+        {"lastTimestamp": "2024-02-29T12:00:00Z", "reason": reason, "metadata": {"resourceVersion": version}}
+        for reason, version in (("Built", "10"), ("Building", "9"))
+    ]
+    assert [each["reason"] for each in sorted(events, key=_order)] == ["Building", "Built"]
+
+
 def test_colour_is_for_terminals_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert paint("x", "good") == "x"
 
@@ -107,8 +128,12 @@ def test_a_lost_control_plane_says_what_to_do() -> None:
 
 
 def test_ages_and_sizes_are_for_people() -> None:
+    now = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
+    assert since("2024-02-29T11:58:55.5Z", now) == "1m4s"
+    assert since(None, now) == "unknown"
     assert [age(n) for n in (0, 59, 61, 3600, 90061)] == ["0s", "59s", "1m1s", "1h", "1d1h"]
-    assert [size(n) for n in (0, 1023, 1536, 5 * 2**30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
+    assert [readable(n) for n in (0, 999, 1536, 5 * 10**9)] == ["0 B", "999 B", "1.5 kB", "5.0 GB"]
+    assert [counted(n, "layer") for n in (0, 1, 2000)] == ["0 layers", "1 layer", "2,000 layers"]
 
 
 def state(status: dict[str, Any], **metadata: Any) -> dict[str, Any]:
@@ -131,7 +156,7 @@ def test_a_condition_of_an_older_generation_says_nothing() -> None:
 def test_the_situation_of_an_object_fits_a_line() -> None:
     progress = {"bytesDone": 512, "bytesTotal": 2048}
     assert situation(state({"conditions": [ready()], "progress": progress})) == (
-        "25% of 2.0 KiB  Building: It is being built."
+        "25% of 2.0 kB  Building: It is being built."
     )
     assert situation(None) == "not there"
     assert situation(state({})) == "nothing is known yet"

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from modelwright.cli.image_progress import Shown, readable
+from modelwright.cli.image_progress import Shown
+from modelwright.cli.units import readable
 
 
 @pytest.mark.parametrize(
