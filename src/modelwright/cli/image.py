@@ -297,7 +297,9 @@ def _token(file: Path | None) -> Credentials | None:
     """The login with the token in a file; None for whatever docker's config.json has."""
     from modelwright.oci.credentials import Credentials
 
-    return None if file is None else Credentials("modelwright", file.read_text(encoding="utf-8", errors="replace").strip())
+    if file is None:
+        return None
+    return Credentials("modelwright", file.read_text(encoding="utf-8", errors="replace").strip())
 
 
 def _base(stack: ExitStack, ref: str | None, access: Access) -> Base:
