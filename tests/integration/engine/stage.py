@@ -181,6 +181,13 @@ async def rounds(engine: Engine, count: int) -> None:
     await until(over, f"{count} reconciliations")
 
 
+async def nothing_runs_for(stage: Stage, kind: str) -> None:
+    async def none() -> bool:
+        return not stage.workloads.names(kind)
+
+    await until(none, f"no {kind} to run anything")
+
+
 _UNSTABLE = {"uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "finishTime", "since"}
 _CHILD = re.compile(r"-(build|serve)-[0-9a-f]{10}")
 

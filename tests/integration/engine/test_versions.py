@@ -8,7 +8,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.integration.engine.stage import NS, Stage, condition, is_ready, is_true, running, stalled_for
+from tests.integration.engine.stage import (
+    NS,
+    Stage,
+    condition,
+    is_ready,
+    is_true,
+    nothing_runs_for,
+    running,
+    stalled_for,
+)
 
 from modelwright.api.inference_model import InferenceModel
 from modelwright.api.model_version import ModelVersion
@@ -207,12 +216,7 @@ async def test_a_suspended_model_that_is_deleted_stops(stage: Stage) -> None:
         await stage.until_ready(InferenceModel, "served")
         await stage.change(InferenceModel, "served", annotate={SUSPEND: "true"})
         await stage.delete(InferenceModel, "served")
-        await asyncio.wait_for(gone(stage, "InferenceModel"), 30)
-
-
-async def gone(stage: Stage, kind: str) -> None:
-    while stage.workloads.names(kind):
-        await asyncio.sleep(0.002)
+        await nothing_runs_for(stage, "InferenceModel")
 
 
 @pytest.mark.parametrize("request_text", ["2026-01-01T00:00:00Z", "x" * 5000], ids=["a time", "a long text"])
