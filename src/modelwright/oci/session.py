@@ -7,19 +7,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
 import msgspec
 
 from modelwright import __version__
-from modelwright.oci import answers, credentials, media
+from modelwright.oci import answers, credentials, direct, media
 from modelwright.oci.answers import Answer
 from modelwright.oci.auth import Authenticator, bare_host
 from modelwright.oci.credentials import Credentials
 from modelwright.oci.reference import is_loopback
 from modelwright.oci.retry import Retry
 from modelwright.ports.errors import Forbidden, Mismatch, ModelwrightError, Unavailable
+from modelwright.ports.images import Progress
 
 Body = Callable[[], Iterator[bytes]]
 """Makes the body of a request anew for each attempt."""
@@ -114,6 +116,25 @@ class Session:
         if answer.status not in accepted:
             raise self.refused(answer, call)
         return answer
+
+    def send(self, call: Call, stream: BinaryIO, progress: Progress) -> Answer | None:
+        """As `ask_once` with the rest of a stream as body, but faster; None where a plain connection does not do.
+
+        That is so for TLS, for other machines (proxies), and when the registry wants a fresh login.
+        """
+        if not (self.plain and is_loopback(self._api_host)):
+            return None
+        answer = direct.send(
+            call.method,
+            self._absolute(call.url),
+            self._headers(call, self._auth.header(call.scope)),
+            stream,
+            progress,
+            connect=self.options.connect_timeout,
+            idle=self.options.transfer_timeout,
+            patience=self.options.commit_timeout,
+        )
+        return None if answer.status == 401 else answer
 
     def refused(self, answer: Answer, call: Call) -> ModelwrightError:
         """The error of an answer that is not wanted."""

@@ -16,6 +16,7 @@ from modelwright.oci.push import push_folder
 from modelwright.oci.session import Options
 from modelwright.ports.errors import (
     AlreadyExists,
+    Conflict,
     Forbidden,
     Invalid,
     Mismatch,
@@ -157,6 +158,51 @@ def test_a_registry_that_is_too_slow_is_said_to_be(scripted: Any, connect: Any) 
     finally:
         release.set()
     assert caught.value.reason == "RegistrySlow"
+
+
+def test_a_registry_that_stops_taking_bytes_is_said_to_be_slow(scripted: Any, connect: Any) -> None:
+    import threading
+
+    release = threading.Event()
+
+    def stall(handler: Any) -> bool:
+        handler.body(1000)
+        release.wait(30)
+        handler.reset()
+        return True
+
+    scripted.on("PATCH", "uploads", stall, times=9)
+    options = Options(transfer_timeout=0.3, attempts=2)
+    try:
+        with pytest.raises(Unavailable) as caught:
+            connect(scripted.host, "a/b", options).write_blob(blob(bytes(50_000_000)))
+    finally:
+        release.set()
+    assert caught.value.reason == "RegistrySlow"
+
+
+@pytest.mark.parametrize("length", [0, 2_999_999])
+def test_content_that_became_shorter_is_a_change(scripted: Any, connect: Any, length: int) -> None:
+    class Shrunk(Blob, frozen=True):
+        @property
+        def size(self) -> int:
+            return len(LARGE)
+
+    with pytest.raises(Conflict) as caught:
+        connect(scripted.host, "a/b").write_blob(Shrunk(LARGE[:length], blob(LARGE).digest))
+    assert caught.value.reason == "StorageChanged"
+
+
+def test_an_early_answer_to_an_upload_is_read(scripted: Any, connect: Any) -> None:
+    def refuse(handler: Any) -> bool:
+        handler.answer(403)
+        handler.body()
+        return True
+
+    scripted.on("PATCH", "uploads", refuse, times=9)
+    with pytest.raises(Forbidden) as caught:
+        connect(scripted.host, "a/b").write_blob(blob(LARGE))
+    assert caught.value.reason == "RegistryDenied"
 
 
 def test_a_registry_that_stores_another_digest_is_not_believed(scripted: Any, connect: Any, faults: Any) -> None:
