@@ -164,6 +164,7 @@ def succeeded(version: ModelVersion, seen: TaskStatus, now: datetime) -> Plan:
         image_digest=result.digest,
         resolved_image=result.resolved,
         image_build_phase=SUCCEEDED,
+        attempts=max(version.status.attempts, 1),
         finish_time=seen.finished_at or now,
         size_bytes=result.size_bytes,
         metrics=result.metrics,
