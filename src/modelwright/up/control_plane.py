@@ -163,8 +163,9 @@ async def run_engine(stack: AsyncExitStack, engine: Engine) -> asyncio.Future[No
 
     async def stop() -> None:
         task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:  # who waits on the task has been told
+            log.debug("the engine had ended: %r", error)
 
     stack.push_async_callback(stop)
     return task

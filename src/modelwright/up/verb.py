@@ -65,7 +65,7 @@ def loopback_address(text: str) -> tuple[str, int]:
 
 
 async def run(data_dir: Path, address: Address) -> None:
-    """Run until a signal asks to end, or the control plane cannot go on."""
+    """Run until a signal asks to end, or the control plane cannot go on. Raises Unavailable then."""
     from modelwright.up.control_plane import control_plane
 
     stop = stopping_signals()
@@ -74,8 +74,21 @@ async def run(data_dir: Path, address: Address) -> None:
         print(f"kubeconfig {running.kubeconfig}", file=sys.stderr, flush=True)
         await asyncio.wait((running.failed, stop), return_when=asyncio.FIRST_COMPLETED)
         if running.failed.done():
-            running.failed.result()
+            raise ended_by_itself(running.failed)
         print("stopping: draining what is served (again to stop at once)", file=sys.stderr, flush=True)
+
+
+def ended_by_itself(engine: asyncio.Future[None]) -> Exception:
+    """What to say when the control loop has ended although nobody asked it to; the trace goes to the log."""
+    from modelwright.ports.errors import Unavailable
+
+    cause = engine.exception() if not engine.cancelled() else None
+    logging.getLogger(__name__).critical("the control loop has ended by itself", exc_info=cause)
+    why = f": {cause!r}" if cause is not None else ""
+    return Unavailable(
+        f"the control loop has ended by itself{why}; nothing is lost: start `modelwright up` again, and report this",
+        reason="ControlLoopEnded",
+    )
 
 
 def stopping_signals() -> asyncio.Future[None]:
