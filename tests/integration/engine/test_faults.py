@@ -145,18 +145,20 @@ async def test_an_orphan_that_cannot_be_removed_keeps_no_other_from_going(stage:
 
 
 async def test_what_changes_while_the_watch_of_workloads_is_broken_is_not_missed(stage: Stage) -> None:
-    async with running(stage.store, stage.workloads):
+    async with running(stage.store, stage.workloads) as engine:
         stage.workloads.pause()
         await stage.version("v1")
-        await stage.until(ModelVersion, "v1", lambda item: item.status.image_build_phase == "ImageBuilding")
+
+        async def told_and_over() -> bool:
+            return {"ImageBuilding", "Tracking"} <= set(await stage.events()) and engine.idle
+
+        async def followed_again() -> bool:
+            return stage.workloads.subscriptions == 2
+
+        await until(told_and_over, "nothing to be left to do but to wait for the build")
         stage.workloads.cut_off("v1")
         stage.workloads.go_on()
-
-        async def ended() -> bool:
-            (seen,) = stage.workloads.applied.values()
-            return seen.owner.name == "v1"
-
-        await until(ended, "the build to end unheard")
+        await until(followed_again, "the engine to follow the workloads again")
         stage.workloads.cut.clear()
         await stage.until_ready(ModelVersion, "v1")
 

@@ -126,3 +126,25 @@ async def test_listeners_hear_what_was_and_what_is() -> None:
     cache.put(second)
     cache.drop(msgspec.structs.replace(second))
     assert heard == [(None, first), (first, second), (second, None)]
+
+
+async def test_what_we_wrote_after_a_listing_was_made_is_not_gone_with_it() -> None:
+    """The listing comes late: it does not know yet what we have created meanwhile."""
+    cache: Cache[Model]
+    gone: list[str] = []
+
+    class Late(Script):
+        async def list(self, type_: type) -> Any:
+            found = await super().list(type_)
+            cache.wrote(model("ours", int(found.version) + 1))
+            return found
+
+    script = Late(Listing((), "2"), Listing((), "9"), watches=[[Expired("compacted")], []])
+    cache = Cache(script, Model)  # type: ignore[arg-type]
+    cache.listen(lambda before, after: gone.append(before.metadata.name) if after is None else None)
+    task = asyncio.create_task(cache.run())
+    await asyncio.wait_for(script.done.wait(), 20)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert [found.metadata.name for found in cache.all()] == ["ours"]
+    assert gone == []
