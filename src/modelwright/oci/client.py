@@ -77,12 +77,8 @@ class RegistryRepository:
         told = answer.header("docker-content-digest")
         if answer.status == 201 and told and told != manifest.digest:
             raise self._wrong(manifest.digest, told)
-        stored = self.resolve(tag or manifest.digest)
-        if stored is None:
-            raise Unavailable(
-                f"{self.name} took the manifest {manifest.digest} but does not have it", reason="BlobLost"
-            )
-        self._refuse_other(manifest, tag, stored)
+        if tag is not None or not told:
+            self._check_stored(manifest, tag)
         if answer.status == 201 and not answer.header("oci-subject"):
             self._add_to_fallback(manifest)
 
@@ -179,6 +175,15 @@ class RegistryRepository:
         if found is not None:
             self._refuse_other(manifest, tag, found)
         return found is not None
+
+    def _check_stored(self, manifest: Manifest, tag: str | None) -> None:
+        """Also against others who wrote the tag at the same time to a registry that guards nothing."""
+        stored = self.resolve(tag or manifest.digest)
+        if stored is None:
+            raise Unavailable(
+                f"{self.name} took the manifest {manifest.digest} but does not have it", reason="BlobLost"
+            )
+        self._refuse_other(manifest, tag, stored)
 
     def _refuse_other(self, manifest: Manifest, tag: str | None, found: Descriptor) -> None:
         if found.digest != manifest.digest:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -174,15 +174,16 @@ class _Push:
         self._refuse_taken_tags(tags)
         uploaders = ThreadPoolExecutor(UPLOADS, thread_name_prefix="push")
         with _running(self._hashes, uploaders):
-            all_done([*self._hashes.layers, *(uploaders.submit(self._upload, layer) for layer in self._hashes.layers)])
+            blobs = [uploaders.submit(self._upload, layer) for layer in self._hashes.layers]
+            all_done([*self._hashes.layers, *blobs], until=self._hashes.layers)
             built = image.assemble(self._hashes.finished(), self._base)
-            small = [uploaders.submit(self._images.write_blob, config) for config in built.configs]
-            all_done([*small, *(uploaders.submit(self._bring, blob) for blob in self._base.contents)])
+            blobs += [uploaders.submit(self._images.write_blob, config) for config in built.configs]
+            blobs += [uploaders.submit(self._bring, blob) for blob in self._base.contents]
+            all_done(blobs)
+            all_done([uploaders.submit(self._images.write_manifest, manifest) for manifest in built.manifests])
         return self._finish(built, tags)
 
     def _finish(self, built: Image, tags: tuple[str, ...]) -> Pushed:
-        for manifest in built.manifests:
-            self._images.write_manifest(manifest)
         tag = self._tag(built, tags)
         sizes = [self._uploaded.get(layer.digest, 0) for layer in built.layers]
         uploaded = sum(1 for size in sizes if size)
@@ -232,10 +233,12 @@ class _Push:
         self._images.write_blob(blob, sources=(self._base.source,), progress=progress)
 
 
-def all_done(futures: Sequence[Future[Any]]) -> None:
-    """Wait for all; raise the first error as soon as there is one."""
-    done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-    errors = [error for future in futures if future in done and (error := future.exception()) is not None]
-    for error in errors:
-        if not isinstance(error, _Stopped):
-            raise error
+def all_done(futures: Sequence[Future[Any]], *, until: Sequence[Future[Any]] | None = None) -> None:
+    """Wait for all, or only until some of them are done; raise the first error of any as soon as there is one."""
+    pending = set(futures)
+    wanted = pending if until is None else set(until)
+    while pending & wanted:
+        done, pending = wait(pending, return_when=FIRST_COMPLETED)
+        for error in [future.exception() for future in done]:
+            if error is not None and not isinstance(error, _Stopped):
+                raise error

@@ -202,7 +202,7 @@ def test_a_file_that_changes_during_the_upload_is_noticed(scripted: Any, connect
         (model / "weights.bin").write_bytes(os.urandom(9_000_000))
         return False
 
-    scripted.on("POST", "/blobs/uploads/", rewrite, times=2)
+    scripted.on("POST", "/blobs/uploads/", rewrite, times=99)
     with pytest.raises(Conflict) as caught:
         push_folder(model, connect(scripted.host, "changing/model"), ("v1",))
     assert caught.value.reason == "StorageChanged"
