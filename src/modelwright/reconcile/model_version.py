@@ -42,7 +42,7 @@ def reconcile(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
         return Plan(untouched=True)
     if version.metadata.deletion_timestamp is not None:
         return Plan()
-    version = start_again_if_asked(version)
+    version = start_again_if_asked(version, observed.tasks)
     plan = build_plan(version, observed, now)
     return msgspec.structs.replace(
         plan,
@@ -52,9 +52,13 @@ def reconcile(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
     )
 
 
-def start_again_if_asked(version: ModelVersion) -> ModelVersion:
-    """A request to look again forgets a build that failed; one that succeeded stands for ever."""
-    if not requests.requested_again(version):
+def start_again_if_asked(version: ModelVersion, tasks: tuple[TaskStatus, ...]) -> ModelVersion:
+    """A request to look again forgets a build that failed; one that succeeded stands for ever.
+
+    A build that runs is not disturbed: the request waits for its end.
+    """
+    under_way = any(task.phase in ("Pending", "Running") for task in tasks)
+    if under_way or not requests.requested_again(version):
         return version
     status = msgspec.structs.replace(version.status, last_handled_reconcile_at=requests.requested_at(version))
     if status.image_build_phase != SUCCEEDED:

@@ -154,6 +154,15 @@ def test_a_version_that_failed_stays_so_until_it_is_asked_for_again() -> None:
     assert again.status.last_handled_reconcile_at == "now"
 
 
+def test_a_build_that_runs_is_not_disturbed_by_a_request_to_look_again() -> None:
+    first = plan(version())
+    asked = version(metadata={"annotations": {"modelwright.dev/reconcile-requested-at": "now"}})
+    asked = msgspec.structs.replace(asked, status=first.status)
+    during = plan(asked, task(running_task(version()), "Running"))
+    assert during.workloads == first.workloads
+    assert during.status.last_handled_reconcile_at == ""
+
+
 def test_a_task_that_a_restart_has_forgotten_is_asked_for_again_under_its_name() -> None:
     first = plan(version())
     resumed = msgspec.structs.replace(version(), status=first.status)
