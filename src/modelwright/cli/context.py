@@ -115,6 +115,7 @@ def _unknown_fields(message: str) -> list[str]:
 _STRICT = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 HINTS = {
     "ConnectionFailed": "is the control plane running? `modelwright up` starts one on this machine",
+    "ConnectionLost": "the control plane may have been stopped: once it runs again, ask again; nothing is lost",
     "CertificateNotTrusted": "the kubeconfig may be of another or an older control plane",
     "Unauthorized": "the kubeconfig's login is not accepted: it may be of another control plane, or have run out",
 }

@@ -125,6 +125,7 @@ def test_every_fault_stands_on_its_line() -> None:
 
 def test_a_lost_control_plane_says_what_to_do() -> None:
     assert "modelwright up" in explain(Unavailable("cannot be reached", reason="ConnectionFailed"))
+    assert "nothing is lost" in explain(Unavailable("closed the connection", reason="ConnectionLost"))
 
 
 def test_ages_and_sizes_are_for_people() -> None:
