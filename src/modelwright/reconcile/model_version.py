@@ -42,7 +42,7 @@ def reconcile(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
         return Plan(untouched=True)
     if version.metadata.deletion_timestamp is not None:
         return Plan()
-    version = start_again_if_asked(version, observed.tasks)
+    version = start_again_if_asked(version, observed)
     plan = build_plan(version, observed, now)
     return msgspec.structs.replace(
         plan,
@@ -52,13 +52,12 @@ def reconcile(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
     )
 
 
-def start_again_if_asked(version: ModelVersion, tasks: tuple[TaskStatus, ...]) -> ModelVersion:
+def start_again_if_asked(version: ModelVersion, observed: Observed) -> ModelVersion:
     """A request to look again forgets a build that failed; one that succeeded stands for ever.
 
     A build that runs is not disturbed: the request waits for its end.
     """
-    under_way = any(task.phase in ("Pending", "Running") for task in tasks)
-    if under_way or not requests.requested_again(version):
+    if not requests.requested_again(version) or runs_now(version, observed):
         return version
     status = msgspec.structs.replace(version.status, last_handled_reconcile_at=requests.requested_at(version))
     if status.image_build_phase != SUCCEEDED:
@@ -66,6 +65,14 @@ def start_again_if_asked(version: ModelVersion, tasks: tuple[TaskStatus, ...]) -
             status, image_build_phase=None, attempts=0, message="", progress=None, finish_time=None
         )
     return msgspec.structs.replace(version, status=status)
+
+
+def runs_now(version: ModelVersion, observed: Observed) -> bool:
+    """Whether the attempt that the status speaks of is running, not one that a request has just started."""
+    if version.status.image_build_phase != BUILDING:
+        return False
+    name = build_task(version, observed.capabilities, max(version.status.attempts, 1)).name
+    return any(task.name == name and task.phase in ("Pending", "Running") for task in observed.tasks)
 
 
 # The Model ----------------------------------------------------------------------------------------------------------

@@ -163,6 +163,19 @@ def test_a_build_that_runs_is_not_disturbed_by_a_request_to_look_again() -> None
     assert during.status.last_handled_reconcile_at == ""
 
 
+def test_a_request_between_two_attempts_starts_one_at_once_and_holds_to_it() -> None:
+    name = running_task(version())
+    failed = task(name, "Failed", failure=failure(), finished_at=NOW)
+    waiting = plan(version(), failed)
+    asked = version(metadata={"annotations": {"modelwright.dev/reconcile-requested-at": "now"}})
+    asked = msgspec.structs.replace(asked, status=waiting.status)
+    started = only_workload(plan(asked, failed))
+    assert started.name != name
+    seen_again = plan(asked, failed, task(started.name, "Running"))
+    assert only_workload(seen_again) == started
+    assert seen_again.status.last_handled_reconcile_at == "now"
+
+
 def test_a_task_that_a_restart_has_forgotten_is_asked_for_again_under_its_name() -> None:
     first = plan(version())
     resumed = msgspec.structs.replace(version(), status=first.status)
