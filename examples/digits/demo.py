@@ -170,7 +170,7 @@ def package(client: Client, folder: pathlib.Path) -> None:
     for name in ("digits-v1", "digits-v2"):
         client.wait(f"mv/{name}")
         status = client.get("mv", name)["status"]
-        say(f"{name} is {status['image']} ({status['sizeBytes']:,} bytes, accuracy in training {status['metrics']})")
+        say(f"{name} is {status['image']} ({status['sizeBytes']:,} bytes, accuracy {status['metrics']['accuracy']})")
     print(f"digest {client.get('mv', 'digits-v1')['status']['imageDigest']}", flush=True)
     latest = client.get("model", "digits")["status"]["latestVersion"]["modelVersion"]
     check(latest in ("digits-v1", "digits-v2"), f"the Model does not know its latest version: {latest}")

@@ -9,6 +9,7 @@ import typer
 from modelwright import __version__
 from modelwright.cli import agent, apply, crds, delete, describe, doctor, get, image, logs, predict, rollback, server
 from modelwright.cli import wait as wait_verb
+from modelwright.cli.output import report
 from modelwright.ports.errors import ModelwrightError
 from modelwright.up import verb as up_verb
 
@@ -32,12 +33,22 @@ def make_app() -> typer.Typer:
     return app
 
 
-def callback(
-    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),  # noqa: FBT003
-) -> None:
-    if version:
+def print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"modelwright {__version__}")
         raise typer.Exit
+
+
+def callback(
+    version: bool = typer.Option(
+        False,  # noqa: FBT003
+        "--version",
+        help="Print the version and exit.",
+        is_eager=True,
+        callback=print_version,
+    ),
+) -> None:
+    """Options of the program itself."""
 
 
 def main() -> None:
@@ -45,7 +56,7 @@ def main() -> None:
     try:
         make_app()()
     except ModelwrightError as error:
-        print(f"modelwright: {error.message}", file=sys.stderr)
+        report(error.message)
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)

@@ -71,7 +71,7 @@ async def run(data_dir: Path, address: Address) -> None:
     stop = stopping_signals()
     async with control_plane(data_dir, address) as running:
         print(f"ready {running.url}", flush=True)
-        print(f"kubeconfig {running.kubeconfig}", file=sys.stderr, flush=True)
+        print(f"kubeconfig {running.kubeconfig} (Ctrl-C drains and stops)", file=sys.stderr, flush=True)
         await asyncio.wait((running.failed, stop), return_when=asyncio.FIRST_COMPLETED)
         if running.failed.done():
             raise ended_by_itself(running.failed)
