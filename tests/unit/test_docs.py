@@ -31,8 +31,10 @@ def reasons() -> dict[str, str]:
 
 
 def is_leaf(value: object) -> bool:
-    """Whether it is an error that has its own name as the reason where none is given."""
-    return isinstance(value, type) and issubclass(value, errors.ModelwrightError) and not value.__subclasses__()
+    """Whether it is an error at the end of the drawn tree: its name is the reason where none is given."""
+    if not isinstance(value, type) or not issubclass(value, errors.ModelwrightError):
+        return False
+    return not any(below.__module__ == errors.__name__ for below in value.__subclasses__())
 
 
 def reasons_of(node: ast.AST, *, in_reconcile: bool) -> Iterator[str]:

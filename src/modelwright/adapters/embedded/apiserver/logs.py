@@ -47,7 +47,8 @@ class Logs:
         uid = self._resources.get(definition, namespace, name).uid
         names = [status.name for status in await self._workloads.observe(uid)]
         if not names:
-            raise NotFound(f"nothing runs for {definition.singular} {name}: there is no log; see its conditions and Events")
+            what = f"{definition.singular} {name}"
+            raise NotFound(f"nothing runs for {what}: there is no log; see its conditions and Events")
         return uid, names
 
     async def _answer(self, request: Request, send: Send, uid: str, names: list[str]) -> None:
