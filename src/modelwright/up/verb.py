@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    import asyncio
+    import signal
+
     from modelwright.up.control_plane import Address
 
 DEFAULT_LISTEN = "127.0.0.1:7817"
@@ -35,6 +35,9 @@ def up(
 
     Prints `ready http://HOST:PORT`. Ctrl-C drains and stops what runs; nothing is lost, and the next `up` goes on.
     """
+    import asyncio
+    import logging
+
     from modelwright.adapters.kubernetes.locate import default_data_dir
     from modelwright.up.control_plane import Address
 
@@ -66,6 +69,8 @@ def loopback_address(text: str) -> tuple[str, int]:
 
 async def run(data_dir: Path, address: Address) -> None:
     """Run until a signal asks to end, or the control plane cannot go on. Raises Unavailable then."""
+    import asyncio
+
     from modelwright.up.control_plane import control_plane
 
     stop = stopping_signals()
@@ -93,6 +98,9 @@ def ended_by_itself(engine: asyncio.Future[None]) -> Exception:
 
 def stopping_signals() -> asyncio.Future[None]:
     """A future that is done at the first SIGINT or SIGTERM; the second one ends the process at once."""
+    import asyncio
+    import signal
+
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[None] = loop.create_future()
 
