@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,7 +37,6 @@ def up(
     Prints `ready http://HOST:PORT`. Ctrl-C drains and stops what runs; nothing is lost, and the next `up` goes on.
     """
     import asyncio
-    import logging
 
     from modelwright.adapters.kubernetes.locate import default_data_dir
     from modelwright.up.control_plane import Address
