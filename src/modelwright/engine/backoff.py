@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Hashable
 
-
-def jitter(seed: str) -> float:
-    """A number in [0.8, 1.2) that depends on the seed alone: deterministic, yet spread over many keys."""
-    word = int.from_bytes(hashlib.sha256(seed.encode()).digest()[:4], "big")
-    return 0.8 + 0.4 * word / 2**32
+from modelwright.reconcile.retries import jitter
 
 
 class Backoff:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelwright.engine.backoff import Backoff, jitter
+from modelwright.engine.backoff import Backoff
+from modelwright.reconcile.retries import jitter
 
 
 @given(st.text())
