@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from modelwright.api.fields import Name, NodeSelector, Port, Size, Url, doc
+from modelwright.api.fields import Name, NodeSelector, Path, Port, Size, Url, doc
 from modelwright.api.inference_model import InferenceModelSpec
 from modelwright.api.meta import Conditions, LastHandled, Metadata, ObservedGeneration
 
@@ -76,6 +76,7 @@ class JointInferenceServiceStatus(msgspec.Struct, frozen=True, rename="camel", o
     edge_model: Annotated[JointModelStatus | None, doc("How the edge model is.")] = None
     cloud_model: Annotated[JointModelStatus | None, doc("How the cloud model is.")] = None
     node_name: Annotated[Name, doc("The node of the gateway.")] = ""
+    kept_path: Annotated[Path, doc("The folder on the gateway's node that holds the kept hard examples.")] = ""
     kept_bytes: Annotated[Size, doc("How many bytes of hard examples are kept.")] = 0
     observed_generation: ObservedGeneration = 0
     last_handled_reconcile_at: LastHandled = ""

@@ -105,7 +105,8 @@ class TrainingModelStatus(msgspec.Struct, frozen=True, rename="camel", omit_defa
     progress: Annotated[TrainingProgress | None, doc("What the training says of itself.")] = None
     node_name: Annotated[Name, doc("The node of the chief.")] = ""
     attempts: Annotated[Count, doc("How often the training was started.")] = 0
-    start_time: Annotated[Time | None, doc("When the workers started.")] = None
+    failures: Annotated[Count, doc("How many of these attempts failed; `backoffLimit` bounds it.")] = 0
+    start_time: Annotated[Time | None, doc("When the workers first started.")] = None
     completion_time: Annotated[Time | None, doc("When the training ended, either way.")] = None
     model_version: Annotated[Name, doc("The ModelVersion that was made of the result.")] = ""
     observed_generation: ObservedGeneration = 0

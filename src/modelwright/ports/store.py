@@ -68,6 +68,10 @@ class Store(Protocol):
         """Write labels, annotations, owner references and finalizers. Raises Conflict, NotFound, Invalid."""
         ...
 
+    async def update_spec(self, resource: R) -> R:
+        """Write the spec alone, as a whole. Raises Conflict, NotFound, Invalid."""
+        ...
+
     async def update_status(self, resource: R) -> R:
         """Write the status alone. Raises Conflict, NotFound, Invalid."""
         ...

@@ -27,10 +27,11 @@ class Owner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class HostPath(msgspec.Struct, frozen=True, tag="hostPath", rename="camel"):
-    """A folder or file on one node."""
+    """A folder or file on one node; with `create`, a folder that is made where it is missing."""
 
     path: str
     node_name: str = ""
+    create: bool = False
 
 
 class Nfs(msgspec.Struct, frozen=True, tag="nfs", rename="camel"):
@@ -58,6 +59,12 @@ class Scratch(msgspec.Struct, frozen=True, tag="scratch", rename="camel"):
     """An empty folder that lives as long as the workload."""
 
 
+class Kept(msgspec.Struct, frozen=True, tag="kept", rename="camel"):
+    """A folder on the node that outlives the workload; `name` is its path below where such folders are kept."""
+
+    name: str
+
+
 class ModelImage(msgspec.Struct, frozen=True, tag="modelImage", rename="camel"):
     """The model in an image, by digest: `image` is host/repository@digest."""
 
@@ -74,7 +81,7 @@ class Download(msgspec.Struct, frozen=True, tag="download", rename="camel"):
 
 
 Storage = HostPath | Nfs | Efs | Claim
-Volume = HostPath | Nfs | Efs | Claim | Scratch | ModelImage | Download
+Volume = HostPath | Nfs | Efs | Claim | Scratch | Kept | ModelImage | Download
 ModelSource = ModelImage | Download
 
 
@@ -104,10 +111,36 @@ class Resources(msgspec.Struct, frozen=True, rename="camel"):
 # What runs ----------------------------------------------------------------------------------------------------------
 
 
+class Material(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Something that a model was made from; `digest` is `ALGORITHM:HEX`, empty if it is not known."""
+
+    name: str
+    uri: str = ""
+    digest: str = ""
+
+
+class Provenance(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What is known of how a model came to be, for the statement that is attached to its image."""
+
+    namespace: str
+    name: str
+    uid: str
+    """Of the ModelVersion."""
+    model_name: str
+    created_by: str = ""
+    training_model: str = ""
+    parents: tuple[Material, ...] = ()
+    datasets: tuple[Material, ...] = ()
+    source: Material | None = None
+    parameters: dict[str, str] = {}
+    metrics: dict[str, float] = {}
+
+
 class BuildImage(msgspec.Struct, frozen=True, tag="buildImage", rename="camel", kw_only=True):
     """Pack a folder into an image and push it.
 
     `tags` are candidates in order of preference: the first that is free, or names this very content, is taken.
+    `provenance` is attached to the image as a referrer; it never changes the image.
     """
 
     source: Storage
@@ -116,10 +149,17 @@ class BuildImage(msgspec.Struct, frozen=True, tag="buildImage", rename="camel", 
     base_image: str = ""
     push_secret: str = ""
     builder: Literal["native", "kaniko"] = "native"
+    provenance: Provenance | None = None
 
 
 class Command(msgspec.Struct, frozen=True, tag="command", rename="camel", kw_only=True):
-    """A command, in an image where there are containers."""
+    """A command, in an image where there are containers.
+
+    As a Task, `workers` of it run at once, and the first that fails ends them all. Each is told its place: RANK,
+    WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and what `framework` wants beside (`reconcile.distributed`); these
+    variables can be named in `command`, `args` and `env`, as any other. Worker 0 is the chief.
+    `progress_file` is a path inside the workload (JSON: completed, total, message) that shows as `TaskStatus.steps`.
+    """
 
     command: tuple[str, ...]
     args: tuple[str, ...] = ()
@@ -127,6 +167,9 @@ class Command(msgspec.Struct, frozen=True, tag="command", rename="camel", kw_onl
     env: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()
     working_dir: str = ""
+    workers: int = 1
+    framework: str = ""
+    progress_file: str = ""
 
 
 class ServedVersion(msgspec.Struct, frozen=True, rename="camel"):
@@ -211,8 +254,28 @@ class BuildResult(msgspec.Struct, frozen=True, rename="camel"):
     metrics: dict[str, float] = {}
 
 
+class WorkerCounts(msgspec.Struct, frozen=True, rename="camel"):
+    """How many workers of a command are in which state."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Steps(msgspec.Struct, frozen=True, rename="camel"):
+    """What a command says of its progress: steps done, of how many (0: not known), and a line of text."""
+
+    completed: int = 0
+    total: int = 0
+    message: str = ""
+
+
 class TaskStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """How a Task is doing; `result` is there when a build succeeded."""
+    """How a Task is doing; `result` is there when a build succeeded.
+
+    For a command, `started_at` is when its workers started, `workers` and `steps` how they are doing, and `downloads`
+    the digest (`sha256:HEX`) of each file that was downloaded for it, by the path of its mount.
+    """
 
     name: str
     phase: Literal["Pending", "Running", "Succeeded", "Failed"]
@@ -220,6 +283,10 @@ class TaskStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     result: BuildResult | None = None
     failure: Failure | None = None
     exit_code: int | None = None
+    workers: WorkerCounts | None = None
+    steps: Steps | None = None
+    downloads: dict[str, str] = {}
+    node_name: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
 
@@ -238,6 +305,7 @@ class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     `serving_version` is what every ready replica answers with by default, empty while they differ or none is ready.
     `up_to_date` says that all wanted replicas run the applied value, are ready, and nothing else runs any more.
+    `kept_path` and `kept_bytes` speak of its `Kept` volume, if it has one: where it is on the node, and its content.
     """
 
     name: str
@@ -251,6 +319,8 @@ class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     failure: Failure | None = None
     restarts: int = 0
     node_name: str = ""
+    kept_path: str = ""
+    kept_bytes: int = 0
 
 
 WorkloadStatus = TaskStatus | ServerStatus

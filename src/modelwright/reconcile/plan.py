@@ -29,6 +29,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     workloads: tuple[Task | Server, ...] = ()
     keep: frozenset[str] = frozenset()
     create: tuple[Any, ...] = ()
+    """Children that are made if they are not there."""
+    update: tuple[Any, ...] = ()
+    """Children as they were seen, but with the spec that they should have."""
+    delete: tuple[Any, ...] = ()
+    """Children that are no longer wanted, as they were seen."""
     owner: OwnerReference | None = None
     notices: tuple[Notice, ...] = ()
     requeue_after: float | None = None
