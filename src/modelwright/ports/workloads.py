@@ -203,6 +203,23 @@ class Container(msgspec.Struct, frozen=True, tag="container", rename="camel", kw
     env: dict[str, str] = {}
 
 
+class Gateway(msgspec.Struct, frozen=True, tag="gateway", rename="camel", kw_only=True):
+    """What asks the edge model first, and the cloud model for the rows that `policy` finds hard.
+
+    A URL is an InferenceModel's (`http://HOST:PORT/v1/models/NAME`), empty while it is not known. A changed value is
+    taken over by the running gateway. Hard rows are kept in `kept`, `keep_max_bytes` of them, where that is given.
+    """
+
+    name: str
+    edge_url: str = ""
+    cloud_url: str = ""
+    policy: str = "confidence"
+    parameters: dict[str, float] = {}
+    timeout_seconds: float = 2.0
+    kept: Kept | None = None
+    keep_max_bytes: int = 0
+
+
 class Task(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Runs to its end, once: a name that has run is not run again while it is kept."""
 
@@ -219,7 +236,7 @@ class Server(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     name: str
     owner: Owner
-    program: ModelServer | Container | Command
+    program: ModelServer | Container | Command | Gateway
     replicas: int = 1
     port: int = 0
     placement: Placement = Placement()
