@@ -13,6 +13,8 @@ import pytest
 from msgspec.structs import replace
 from tests.contract.subjects import DEADLINE_SECONDS, Subject, fresh_name
 
+from modelwright.api.fields import Resources
+from modelwright.api.inference_model import InferenceModel, InferenceModelSpec, InferenceModelStatus
 from modelwright.api.meta import Condition, Metadata, OwnerReference
 from modelwright.api.model import LatestVersion, Model, ModelSpec, ModelStatus
 from modelwright.api.model_version import ModelVersion, ModelVersionSpec
@@ -34,6 +36,21 @@ def version(namespace: str, name: str = "resnet-1") -> ModelVersion:
     storage = Storage(local_storage=LocalStorage(path="/models/resnet", node_name="cloud-0"))
     spec = ModelVersionSpec(model_name="resnet", image_repo="modelhub/resnet", storage=storage)
     return ModelVersion(metadata=Metadata(name=name, namespace=namespace), spec=spec)
+
+
+def served(namespace: str, name: str = "digits", **metadata: Any) -> InferenceModel:
+    spec = InferenceModelSpec(
+        model_name="digits",
+        deploy_to_layer="edge",
+        framework_type="onnx",
+        node_selector={"zone": "a"},
+        model_version="digits-1",
+    )
+    return InferenceModel(metadata=Metadata(name=name, namespace=namespace, **metadata), spec=spec)
+
+
+def described(resource: Model, description: str) -> Model:
+    return replace(resource, spec=ModelSpec(description=description))
 
 
 def labelled(resource: Model, **labels: str) -> Model:
@@ -240,12 +257,51 @@ async def test_metadata_that_breaks_a_rule_is_refused(subject: Subject) -> None:
         await subject.store.update_metadata(labelled(resource, team="not a label"))
 
 
+async def test_a_spec_is_written_as_a_whole_and_nothing_else(subject: Subject) -> None:
+    namespace = await subject.make_namespace()
+    owner = await subject.store.create(model(namespace))
+    reference = OwnerReference("model.kubedl.io/v1alpha1", "Model", "resnet", owner.metadata.uid, controller=True)
+    metadata: dict[str, Any] = {"labels": {"team": "vision"}, "annotations": {"note": "x"}}
+    created = await subject.store.create(served(namespace, **metadata, owner_references=(reference,)))
+    status = InferenceModelStatus(serving_version="v1", conditions=(READY,))
+    created = await subject.store.update_status(replace(created, status=status))
+    spec = replace(
+        created.spec, replicas=3, node_selector={}, node_name="edge-0", resources=Resources(requests={"cpu": "1"})
+    )
+    wrong = replace(created, metadata=replace(created.metadata, labels={"sneaked": "in"}), spec=spec)
+    updated = await subject.store.update_spec(replace(wrong, status=InferenceModelStatus()))
+    assert updated.spec == spec
+    assert updated.status == status
+    generation, version_ = created.metadata.generation + 1, updated.metadata.resource_version
+    assert version_ != created.metadata.resource_version
+    assert updated.metadata == replace(created.metadata, generation=generation, resource_version=version_)
+    assert await subject.store.get(InferenceModel, namespace, "digits") == updated
+
+
+async def test_a_spec_that_breaks_a_rule_is_refused_with_its_field(subject: Subject) -> None:
+    created = await subject.store.create(served(await subject.make_namespace()))
+    wrong = replace(created, spec=replace(created.spec, model_version="", target_version=""))
+    with pytest.raises(Invalid, match=r"spec"):
+        await subject.store.update_spec(wrong)
+    assert await subject.store.get(InferenceModel, created.metadata.namespace, "digits") == created
+
+
+async def test_a_spec_that_must_stay_is_refused(subject: Subject) -> None:
+    created = await subject.store.create(version(await subject.make_namespace()))
+    with pytest.raises(Invalid, match=r"spec"):
+        await subject.store.update_spec(replace(created, spec=replace(created.spec, model_name="another")))
+    assert await subject.store.update_spec(created) == created
+
+
 async def test_a_write_that_changes_nothing_leaves_the_version(subject: Subject) -> None:
     resource = await subject.store.create(model(await subject.make_namespace(), labels={"a": "1"}))
     status = ModelStatus(versions=3, conditions=(READY,))
     resource = await subject.store.update_status(replace(resource, status=status))
     assert await subject.store.update_status(resource) == resource
     assert await subject.store.update_metadata(resource) == resource
+    assert await subject.store.update_spec(resource) == resource
+    full = await subject.store.create(served(resource.metadata.namespace))
+    assert await subject.store.update_spec(replace(full, spec=served("").spec)) == full
 
 
 async def test_a_write_decided_on_an_old_version_is_a_conflict(subject: Subject) -> None:
@@ -255,6 +311,8 @@ async def test_a_write_decided_on_an_old_version_is_a_conflict(subject: Subject)
         await subject.store.update_status(replace(old, status=ModelStatus(versions=2)))
     with pytest.raises(Conflict):
         await subject.store.update_metadata(labelled(old, a="1"))
+    with pytest.raises(Conflict):
+        await subject.store.update_spec(described(old, "sees more"))
 
 
 async def test_of_many_writers_at_once_one_wins(subject: Subject) -> None:
@@ -274,6 +332,8 @@ async def test_what_is_gone_cannot_be_written(subject: Subject) -> None:
         await subject.store.update_status(replace(resource, status=ModelStatus(versions=1)))
     with pytest.raises(NotFound):
         await subject.store.update_metadata(labelled(resource, a="1"))
+    with pytest.raises(NotFound):
+        await subject.store.update_spec(described(resource, "sees more"))
 
 
 async def test_a_namesake_made_later_is_not_written(subject: Subject) -> None:
@@ -285,6 +345,8 @@ async def test_a_namesake_made_later_is_not_written(subject: Subject) -> None:
         await subject.store.update_status(replace(former, status=ModelStatus(versions=1)))
     with pytest.raises(Conflict):
         await subject.store.update_metadata(labelled(former, a="1"))
+    with pytest.raises(Conflict):
+        await subject.store.update_spec(described(former, "sees more"))
     with pytest.raises(Conflict):
         await subject.store.delete(former)
     assert await subject.store.get(Model, former.metadata.namespace, "resnet") == later

@@ -49,7 +49,7 @@ class Counted:
 
 
 def store_of(inner: Any, steps: Steps) -> Any:
-    return Counted(inner, steps, "create", "update_metadata", "update_status", "delete", "record")
+    return Counted(inner, steps, "create", "update_metadata", "update_spec", "update_status", "delete", "record")
 
 
 def workloads_of(inner: Any, steps: Steps) -> Any:

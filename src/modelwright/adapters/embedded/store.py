@@ -139,6 +139,13 @@ class EmbeddedStore:
 
         return await self._modify(resource, metadata, update, status=False)
 
+    async def update_spec(self, resource: R) -> R:
+        """Write the spec alone, as a whole. Raises Conflict, NotFound, Invalid."""
+        new = _plain(resource)
+        return await self._modify(
+            resource, new["metadata"], lambda value: {**value, "spec": new.get("spec", {})}, status=False
+        )
+
     async def update_status(self, resource: R) -> R:
         """Write the status alone. Raises Conflict, NotFound, Invalid."""
         new = _plain(resource)

@@ -59,6 +59,17 @@ def to_metadata_patch(resource: Any) -> list[JSON]:
         "ownerReferences": owners,
         "finalizers": list(metadata.finalizers),
     }
-    version = [{"op": "replace", "path": "/metadata/resourceVersion", "value": metadata.resource_version}]
     changes = [{"op": "add", "path": f"/metadata/{name}", "value": value} for name, value in parts.items()]
-    return (version if metadata.resource_version else []) + changes
+    return _preconditions(resource) + changes
+
+
+def to_spec_patch(resource: Any) -> list[JSON]:
+    """A JSON patch that sets the spec as a whole: a PUT would take away what our structs leave out of metadata."""
+    return [*_preconditions(resource), {"op": "add", "path": "/spec", "value": to_dict(resource).get("spec", {})}]
+
+
+def _preconditions(resource: Any) -> list[JSON]:
+    """Operations that are refused as a Conflict if it is another object of that name, or a newer version of it."""
+    metadata = resource.metadata
+    identity = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
+    return [{"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in identity.items() if value]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
 from modelwright.adapters.kubernetes import codec
-from modelwright.adapters.kubernetes.client import EVERYTHING, KubernetesClient
+from modelwright.adapters.kubernetes.client import EVERYTHING, JSON, KubernetesClient
 from modelwright.adapters.kubernetes.events import EventRecorder
 from modelwright.adapters.kubernetes.resource import Resource, of_kind
 from modelwright.adapters.kubernetes.watch import Line, watch_once
@@ -86,10 +86,11 @@ class KubernetesStore:
 
     async def update_metadata(self, resource: R) -> R:
         """Write labels, annotations, owner references and finalizers. Raises Conflict, NotFound, Invalid."""
-        metadata = cast("Any", resource).metadata
-        patch = codec.to_metadata_patch(resource)
-        of = _resource(type(resource))
-        return codec.read(type(resource), await self._client.json_patch(of, metadata.namespace, metadata.name, patch))
+        return await self._patch(resource, codec.to_metadata_patch(resource))
+
+    async def update_spec(self, resource: R) -> R:
+        """Write the spec alone, as a whole. Raises Conflict, NotFound, Invalid."""
+        return await self._patch(resource, codec.to_spec_patch(resource))
 
     async def update_status(self, resource: R) -> R:
         """Write the status alone, as a whole. Raises Conflict, NotFound, Invalid."""
@@ -113,6 +114,10 @@ class KubernetesStore:
     async def record(self, event: Event) -> None:
         """Write a core/v1 Event; one with the same object, reason and message is counted up."""
         await self._events.record(event)
+
+    async def _patch(self, resource: R, patch: Sequence[JSON]) -> R:
+        metadata, of = cast("Any", resource).metadata, _resource(type(resource))
+        return codec.read(type(resource), await self._client.json_patch(of, metadata.namespace, metadata.name, patch))
 
     def _change(self, type_: type[R], line: Line, version: str) -> Change[R] | None:
         if line.type == "BOOKMARK":
