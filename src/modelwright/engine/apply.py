@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from modelwright.api.meta import OwnerReference
-from modelwright.engine.cache import Cache
+from modelwright.engine.cache import Cache, key_of
 from modelwright.ports.clock import Clock
 from modelwright.ports.errors import AlreadyExists, Conflict, ModelwrightError, NotFound
 from modelwright.ports.store import Event, Store
@@ -35,30 +35,56 @@ class Applier:
     async def apply(self, resource: Any, decide: Decide) -> Plan:
         """Decide, and make it so; the plan that was made true.
 
-        Children first, the status after what it reports, and only then remove what is no longer wanted:
+        Children first, the status after what it reports, and only then remove what is no longer wanted, children too:
         a task that has ended is forgotten once its result stands in the status, never before.
         """
         plan = await decide(resource)
         if plan.untouched:
             return plan
-        await self._create_children(resource, plan)
+        await self._make_children(resource, plan)
         resource = await self._own(resource, plan)
         plan = await self._run(resource, plan, decide)
         await self._write_status(resource, plan.status, warn=plan.warn)
         await self._tell(resource, plan.notices)
         await self._remove_others(resource, plan)
+        await self._delete_children(plan)
         return plan
 
-    async def _create_children(self, resource: Any, plan: Plan) -> None:
-        for child in plan.create:
+    # Children -------------------------------------------------------------------------------------------------------
+
+    async def _make_children(self, resource: Any, plan: Plan) -> None:
+        """Create what is missing, and give what is there the spec that it should have."""
+        try:
+            for child in plan.create:
+                await self._create(child)
+            for child in plan.update:
+                await self._update(child)
+        except Conflict:
+            raise
+        except ModelwrightError as error:
+            await self._say_why_not(resource, plan, error)
+            raise
+
+    async def _create(self, child: Any) -> None:
+        try:
+            created = await self._store.create(child)
+        except AlreadyExists:
+            return  # somebody was quicker, or our cache is behind: the next reconciliation sees it
+        self._caches[type(created)].wrote(created)
+
+    async def _update(self, child: Any) -> None:
+        seen = self._caches[type(child)].get(*key_of(child))
+        if seen is None or seen.metadata.uid != child.metadata.uid or seen.spec != child.spec:
+            await self._wrote(self._store.update_spec(child))
+
+    async def _delete_children(self, plan: Plan) -> None:
+        for child in plan.delete:
+            if child.metadata.deletion_timestamp is not None:
+                continue  # it is going already, and waits for somebody's finalizer
             try:
-                created = await self._store.create(child)
-            except AlreadyExists:
-                continue  # somebody was quicker, or our cache is behind: the next reconciliation sees it
-            except ModelwrightError as error:
-                await self._say_why_not(resource, plan, error)
-                raise
-            self._caches[type(created)].wrote(created)
+                await self._store.delete(child)
+            except NotFound:
+                continue
 
     async def _run(self, resource: Any, plan: Plan, decide: Decide) -> Plan:
         """Apply the workloads and decide again on what is seen then.
