@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from modelwright.http.routes import Route, route_of
 from modelwright.serve import v1, v2
 from modelwright.serve.binary import HEADER, split
 from modelwright.serve.config import DEFAULT_MAX_REQUEST_BYTES
@@ -16,7 +17,6 @@ from modelwright.serve.errors import RequestError
 from modelwright.serve.loaded import InferencePool, LoadedModel
 from modelwright.serve.metrics import Metrics
 from modelwright.serve.registry import Registry
-from modelwright.serve.routes import Route, route_of
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

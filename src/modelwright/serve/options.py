@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
+from modelwright.http.process import ProcessOptions
 from modelwright.ports.errors import Invalid
 from modelwright.serve.config import ServerConfig, VersionConfig
 
 
-class ServerOptions(msgspec.Struct, frozen=True):
+class ServerOptions(ProcessOptions, frozen=True, kw_only=True):
     """The command line of `modelwright server`.
 
     Either `config` (a file that is watched) or `model_dir`, `name` and `framework` (one version, for use by hand).
-    Either `fd` (a listening TCP socket that others share) or `host` and `port` (0: any free port).
-    `drain_seconds`: how long an idle connection is kept after its last request once the process has been asked to end.
     """
 
-    config: Path | None = None
-    fd: int | None = None
-    host: str = "127.0.0.1"
-    port: int = 0
-    state: Path | None = None
     allow_unsafe_formats: bool = False
     model_dir: Path | None = None
     name: str = ""
     framework: str = ""
-    drain_seconds: float = 10.0
 
 
 def config_by_hand(options: ServerOptions) -> ServerConfig:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-Phase = Literal["loading", "ready", "draining", "failed"]
+from modelwright.http.statefile import Phase
+
 VersionPhase = Literal["loading", "ready", "failed", "unloading"]
 
 
@@ -37,21 +36,3 @@ class ServerState(msgspec.Struct, frozen=True, rename="camel"):
     config_digest: str = ""
     reason: str = ""
     message: str = ""
-
-
-class StateFile:
-    """Writes a ServerState by rename, so that a reader sees a whole one, and only when it differs from the last."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._last = b""
-
-    def write(self, state: ServerState) -> None:
-        """Raises OSError if the folder cannot be written."""
-        content = msgspec.json.encode(state)
-        if self._path is None or content == self._last:
-            return
-        temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        temporary.write_bytes(content)
-        temporary.replace(self._path)
-        self._last = content

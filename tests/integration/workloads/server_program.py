@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from modelwright.serve.handover import serve_handover
+from modelwright.http.handover import serve_handover
 
 
 class Program:

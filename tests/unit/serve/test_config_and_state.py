@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from modelwright.http.statefile import StateFile
 from modelwright.ports.errors import Invalid
 from modelwright.serve.config import parse, read
 from modelwright.serve.options import ServerOptions, config_by_hand
-from modelwright.serve.state import ServerState, StateFile, VersionState
+from modelwright.serve.state import ServerState, VersionState
 
 GOOD: dict[str, Any] = {
     "modelName": "digits",

@@ -33,9 +33,9 @@ from modelwright.adapters.embedded.workloads.process import (
 from modelwright.adapters.embedded.workloads.sampler import MemorySampler
 from modelwright.adapters.embedded.workloads.timing import Timing
 from modelwright.agent import run
+from modelwright.http.handover import serve_handover
 from modelwright.ports.errors import Forbidden, Unavailable
 from modelwright.ports.workloads import Download, ModelImage, ModelSource, Owner
-from modelwright.serve.handover import serve_handover
 
 pytestmark = pytest.mark.anyio
 DEADLINE = 30.0

@@ -105,7 +105,7 @@ def _ask(path: Path) -> Listener | None:
 
 @contextlib.contextmanager
 def _short(path: Path) -> Iterator[str]:
-    """A spelling that fits into a socket address (`serve.handover.short_path` is the other side)."""
+    """A spelling that fits into a socket address (`http.handover.short_path` is the other side)."""
     if len(os.fsencode(path)) <= _LONGEST or not sys.platform.startswith("linux"):
         yield str(path)
         return

@@ -7,9 +7,8 @@ import os
 import socket
 from pathlib import Path
 
+from modelwright.http.handover import serve_handover
 from modelwright.ports.errors import Unavailable
-from modelwright.serve.handover import serve_handover
-from modelwright.serve.options import ServerOptions
 
 log = logging.getLogger("modelwright.server")
 
@@ -27,11 +26,11 @@ async def offer_listener(listener: socket.socket) -> None:
         log.error("the listening socket cannot be offered at %s: %s", path, error)
 
 
-def open_listener(options: ServerOptions) -> socket.socket:
+def open_listener(fd: int | None, host: str, port: int) -> socket.socket:
     """The inherited socket, or a bound one that does not listen yet; raises Unavailable if the address is taken."""
-    if options.fd is not None:
-        return socket.socket(fileno=options.fd)
-    family, kind, protocol, _, address = socket.getaddrinfo(options.host, options.port, type=socket.SOCK_STREAM)[0]
+    if fd is not None:
+        return socket.socket(fileno=fd)
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -39,6 +38,6 @@ def open_listener(options: ServerOptions) -> socket.socket:
     except OSError as error:
         listener.close()
         raise Unavailable(
-            f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another port", reason="PortTaken"
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another port", reason="PortTaken"
         ) from error
     return listener
