@@ -73,6 +73,12 @@ class TrainingModelSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaul
         Repository, doc("The repository to push the result to, `[HOST[:PORT]/]PATH`; see ModelVersion.")
     ]
     image_tag: Annotated[Tag, doc("The tag to push; see ModelVersion.")] = ""
+    push_secret: Annotated[
+        Name, doc("The Secret (kubernetes.io/dockerconfigjson) to push the result with; see ModelVersion.")
+    ] = ""
+    download_secret: Annotated[
+        Name, doc("The Secret to download datasets with: `token`, or `username` and `password`.")
+    ] = ""
     backoff_limit: Annotated[int, Meta(ge=0, le=100), doc("How often a failed training is started again.")] = 6
     active_deadline_seconds: Annotated[
         Count, doc("After how many seconds the training is ended as failed; 0 or absent: never.")
@@ -106,6 +112,13 @@ class TrainingModelStatus(msgspec.Struct, frozen=True, rename="camel", omit_defa
     node_name: Annotated[Name, doc("The node of the chief.")] = ""
     attempts: Annotated[Count, doc("How often the training was started.")] = 0
     failures: Annotated[Count, doc("How many of these attempts failed; `backoffLimit` bounds it.")] = 0
+    uncounted: Annotated[
+        Count,
+        doc(
+            "How many attempts before the present one do not count as failures: they were interrupted, "
+            "or came before a request to start again."
+        ),
+    ] = 0
     start_time: Annotated[Time | None, doc("When the workers first started.")] = None
     completion_time: Annotated[Time | None, doc("When the training ended, either way.")] = None
     model_version: Annotated[Name, doc("The ModelVersion that was made of the result.")] = ""

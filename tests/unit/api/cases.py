@@ -250,8 +250,9 @@ def training_rows() -> Iterator[Row]:
 
     wrong_names = variables(["", "1A", "A B", "A=B", "A\n"])
     yield values("spec.env[].name", base, "spec.env", variables(["A", "_a", "a.b-c"]), wrong_names)
-    ours = variables(["KUBEDL_MODEL_PATH", "KUBEDL_BASE_MODEL_PATH", "MODELWRIGHT_DATASETS"])
-    yield values("spec.env[].name.reserved", base, "spec.env", variables(["KUBEDL_MODEL"]), ours)
+    paths = ["KUBEDL_MODEL_PATH", "KUBEDL_BASE_MODEL_PATH", "MODELWRIGHT_DATASETS"]
+    ours = variables([*paths, "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"])
+    yield values("spec.env[].name.reserved", base, "spec.env", variables(["KUBEDL_MODEL", "rank"]), ours)
     yield values("spec.baseModelVersion", base, "spec.baseModelVersion", *OPTIONAL_NAMES)
 
     def datasets(field: str, options: Sequence[str]) -> list[list[Object]]:
@@ -270,6 +271,8 @@ def training_rows() -> Iterator[Row]:
     yield from storage_rows(base)
     yield values("spec.imageRepo", base, "spec.imageRepo", *REPOSITORIES)
     yield values("spec.imageTag", base, "spec.imageTag", *TAGS)
+    yield values("spec.pushSecret", base, "spec.pushSecret", *OPTIONAL_NAMES)
+    yield values("spec.downloadSecret", base, "spec.downloadSecret", *OPTIONAL_NAMES)
 
 
 def joint_rows() -> Iterator[Row]:

@@ -17,7 +17,10 @@ from modelwright.api.rules.common import (
     text,
 )
 
-_OURS = "['KUBEDL_MODEL_PATH', 'KUBEDL_BASE_MODEL_PATH', 'MODELWRIGHT_DATASETS']"
+_OURS = (
+    "['KUBEDL_MODEL_PATH', 'KUBEDL_BASE_MODEL_PATH', 'MODELWRIGHT_DATASETS', "
+    "'RANK', 'WORLD_SIZE', 'MASTER_ADDR', 'MASTER_PORT', 'TF_CONFIG']"
+)
 _LOCAL_NODE = (
     "(has(self.storage.localStorage) && has(self.storage.localStorage.nodeName) && "
     "self.storage.localStorage.nodeName != '')"
@@ -72,4 +75,6 @@ RULES: tuple[Rule, ...] = (
     *storage("spec.storage"),
     repository("spec.imageRepo"),
     tag("spec.imageTag"),
+    name("spec.pushSecret", "a Secret"),
+    name("spec.downloadSecret", "a Secret"),
 )
