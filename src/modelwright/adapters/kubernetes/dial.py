@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import os
-import socket
 import ssl
 import tempfile
 from pathlib import Path
@@ -15,9 +13,9 @@ from urllib.parse import SplitResult, urlsplit
 
 from modelwright.adapters.kubernetes.access import Access
 from modelwright.adapters.kubernetes.credentials import Credential
+from modelwright.http.streams import Reader, detail, hang_up, keep_alive, open_stream
 from modelwright.ports.errors import Forbidden, Invalid, Unavailable
 
-READ_LIMIT = 1 << 20
 HEAD_LIMIT = 1 << 16
 
 
@@ -61,7 +59,7 @@ class Dialer:
         self.address = parse_server(access)
         self._contexts: dict[tuple[bytes, bytes], ssl.SSLContext] = {}
 
-    async def dial(self, credential: Credential) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def dial(self, credential: Credential) -> tuple[Reader, asyncio.StreamWriter]:
         """A new connection. Raises Unavailable, Forbidden (certificates), Invalid."""
         where = f"{self.address.scheme}://{self.address.authority}"
         try:
@@ -70,19 +68,19 @@ class Dialer:
             message = f"{where} ({self._access.source}) shows a certificate that is not trusted: {fault.verify_message}"
             raise Forbidden(message, reason="CertificateNotTrusted") from None
         except (OSError, asyncio.IncompleteReadError) as fault:
-            message = f"{where} ({self._access.source}) cannot be reached: {_detail(fault)}"
+            message = f"{where} ({self._access.source}) cannot be reached: {detail(fault)}"
             raise Unavailable(message, reason="ConnectionFailed") from None
-        _keep_alive(writer)
+        keep_alive(writer)
         return reader, writer
 
-    async def _open(self, credential: Credential) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open(self, credential: Credential) -> tuple[Reader, asyncio.StreamWriter]:
         host, port = self.address.host, self.address.port
         tls = self._context(credential) if self.address.scheme == "https" else None
         name = (self._access.tls_server_name or host) if tls is not None else None
         proxy = self._proxy()
         if proxy is None:
-            return await asyncio.open_connection(host, port, ssl=tls, server_hostname=name, limit=READ_LIMIT)
-        reader, writer = await asyncio.open_connection(proxy.hostname, proxy.port or 80, limit=READ_LIMIT)
+            return await open_stream(host, port, tls, name)
+        reader, writer = await open_stream(proxy.hostname or "", proxy.port or 80)
         try:
             await _tunnel(reader, writer, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
             if tls is not None:
@@ -150,27 +148,3 @@ async def _tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, au
     if len(head) > HEAD_LIMIT or status != [b"200"]:
         shown = status[0].decode("latin-1")[:3] if status else "nothing it should"
         raise OSError(f"the proxy answered {shown} to CONNECT")
-
-
-async def hang_up(writer: asyncio.StreamWriter) -> None:
-    """Close at once, and wait until the socket is."""
-    writer.transport.abort()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
-
-
-def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    """Let the kernel find out about a peer that is gone without a word, where it can be told how soon."""
-    sock = writer.get_extra_info("socket")
-    options = {"SO_KEEPALIVE": 1, "TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 3}
-    for name, value in options.items():
-        level = socket.SOL_SOCKET if name.startswith("SO_") else socket.IPPROTO_TCP
-        if hasattr(socket, name):
-            sock.setsockopt(level, getattr(socket, name), value)
-
-
-def _detail(fault: Exception) -> str:
-    """What went wrong, without Python's `[Errno 111] Connect call failed (...)`."""
-    plain = isinstance(fault, OSError) and not isinstance(fault, (ssl.SSLError, socket.gaierror))
-    errno = fault.errno if plain and isinstance(fault, OSError) else None
-    return os.strerror(errno) if errno else str(fault) or type(fault).__name__

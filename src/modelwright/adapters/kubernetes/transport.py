@@ -1,39 +1,27 @@
-"""HTTP/1.1 to one API server over kept-alive connections; the only file that knows how bytes travel.
+"""Requests to one API server over kept-alive connections, with what its access asks for.
 
-httptools parses, asyncio moves: about a tenth of the CPU per request of a general-purpose client,
-which matters to an operator that makes tens of thousands of small requests.
-Redirects are not followed, since they would carry the credential elsewhere; nothing is compressed.
+Redirects are not followed, since they would carry the credential elsewhere.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import NamedTuple
 
-import httptools
-
 from modelwright.adapters.kubernetes.access import Access
 from modelwright.adapters.kubernetes.credentials import Credentials
-from modelwright.adapters.kubernetes.dial import Dialer, hang_up
+from modelwright.adapters.kubernetes.dial import Dialer
+from modelwright.http.connection import Connection, Lost, Response, TooLong
+from modelwright.http.pool import Pool
 from modelwright.ports.errors import Invalid, Unavailable
 
-CHUNK = 1 << 18
 MAX_CONNECTIONS = 32
-IDLE_SECONDS = 30.0
 REQUEST_SECONDS = 60.0
 UNAUTHORIZED = 401
 
-
-class Response(NamedTuple):
-    """A whole answer; header names are in lower case."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
+__all__ = ["Request", "Response", "Stream", "Transport"]
 
 
 class Stream(NamedTuple):
@@ -53,89 +41,6 @@ class Request(NamedTuple):
     body: bytes = b""
 
 
-class _Lost(Exception):
-    """The connection ended before the answer did; `began` says whether any of it had come."""
-
-    def __init__(self, began: bool) -> None:
-        self.began = began
-
-
-class _Connection:
-    """One connection, one exchange at a time; the parser's callbacks fill in the answer."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self.idle_since = 0.0
-        self._begin()
-
-    def _begin(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self.headers: dict[str, str] = {}
-        self._parts: list[bytes] = []
-        self._has_head = self._complete = self._began = self._kept_alive = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
-
-    def on_headers_complete(self) -> None:
-        self._has_head = True
-        self._kept_alive = self._parser.should_keep_alive()  # once the message is complete, the parser has forgotten
-
-    def on_body(self, body: bytes) -> None:
-        self._parts.append(body)
-
-    def on_message_complete(self) -> None:
-        self._complete = True
-
-    async def send(self, head: bytes, body: bytes) -> int:
-        """Send a request; the status, once the head of the answer has come."""
-        self._begin()
-        try:
-            self._writer.write(head + body)
-            await self._writer.drain()
-        except OSError:
-            raise _Lost(began=False) from None
-        while not self._has_head:
-            await self._feed()
-        return self._parser.get_status_code()
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        while True:
-            if self._parts:
-                parts, self._parts = self._parts, []
-                yield b"".join(parts)
-            if self._complete:
-                return
-            await self._feed()
-
-    async def body(self) -> bytes:
-        while not self._complete:
-            await self._feed()
-        return b"".join(self._parts)
-
-    async def _feed(self) -> None:
-        try:
-            data = await self._reader.read(CHUNK)
-            if data:
-                self._began = True
-                self._parser.feed_data(data)
-                return
-        except (OSError, httptools.HttpParserError):
-            pass
-        raise _Lost(self._began)
-
-    @property
-    def reusable(self) -> bool:
-        return self._complete and self._kept_alive and not self._reader.at_eof()
-
-    @property
-    def stale(self) -> bool:
-        return self._reader.at_eof() or time.monotonic() - self.idle_since > IDLE_SECONDS
-
-    async def close(self) -> None:
-        await hang_up(self._writer)
-
-
 class Transport:
     """Sends requests to the server of one access. Use it from one event loop, and close it."""
 
@@ -143,7 +48,7 @@ class Transport:
         self._dialer = Dialer(access)
         self._credentials = Credentials(access)
         self._impersonation = _impersonation(access)
-        self._idle: deque[_Connection] = deque()
+        self._pool = Pool(self._connect)
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self.url = f"{self._dialer.address.scheme}://{self._dialer.address.authority}"
 
@@ -165,7 +70,7 @@ class Transport:
 
         Reading raises Unavailable if the connection is lost; how long to wait for a chunk is the caller's to say.
         """
-        connection: _Connection | None = None
+        connection: Connection | None = None
         try:
             try:
                 async with asyncio.timeout(seconds):
@@ -173,7 +78,7 @@ class Transport:
                     status = await connection.send(await self._head(request), request.body)
             except TimeoutError:
                 raise Unavailable(f"{self.url} did not answer in {seconds:.0f} s", reason="TimedOut") from None
-            except _Lost:
+            except (Lost, TooLong):
                 raise self._lost() from None
             if status == UNAUTHORIZED:
                 self._credentials.renew()
@@ -185,56 +90,23 @@ class Transport:
 
     async def aclose(self) -> None:
         """Close all idle connections."""
-        while self._idle:
-            await self._idle.pop().close()
+        await self._pool.aclose()
 
     async def _exchange(self, request: Request) -> Response:
-        head = await self._head(request)
-        connection, reused = await self._checkout()
         try:
-            return await self._over(connection, head, request.body)
-        except _Lost as lost:
-            # The server may close a kept connection just as we use it: what changes nothing is asked once more.
-            if not reused or lost.began or request.method != "GET":
-                raise self._lost() from None
-        try:
-            return await self._over(await self._connect(), head, request.body)
-        except _Lost:
+            return await self._pool.exchange(await self._head(request), request.body, again=request.method == "GET")
+        except (Lost, TooLong):
             raise self._lost() from None
 
-    async def _over(self, connection: _Connection, head: bytes, body: bytes) -> Response:
-        try:
-            status = await connection.send(head, body)
-            response = Response(status, connection.headers, await connection.body())
-        except BaseException:
-            await connection.close()
-            raise
-        if connection.reusable:
-            connection.idle_since = time.monotonic()
-            self._idle.append(connection)
-        else:
-            await connection.close()
-        while self._idle and self._idle[0].stale:  # the newest is always taken first: the oldest may wait for ever
-            await self._idle.popleft().close()
-        return response
+    async def _connect(self) -> Connection:
+        return Connection(*await self._dialer.dial(await self._credentials.current()))
 
-    async def _checkout(self) -> tuple[_Connection, bool]:
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.stale:
-                return connection, True
-            await connection.close()
-        return await self._connect(), False
-
-    async def _connect(self) -> _Connection:
-        return _Connection(*await self._dialer.dial(await self._credentials.current()))
-
-    async def _chunks(self, connection: _Connection) -> AsyncGenerator[bytes, None]:
+    async def _chunks(self, connection: Connection) -> AsyncGenerator[bytes, None]:
         try:
             async with aclosing(connection.chunks()) as chunks:
                 async for chunk in chunks:
                     yield chunk
-        except _Lost:
+        except (Lost, TooLong):
             raise self._lost() from None
 
     def _lost(self) -> Unavailable:
