@@ -35,6 +35,7 @@ from modelwright.ports.workloads import (
 
 DEADLINE = 30.0
 SERVER = (sys.executable, str(Path(__file__).with_name("server_program.py")))
+GATEWAY = (sys.executable, str(Path(__file__).with_name("gateway_program.py")))
 REGISTRY = "127.0.0.1:5999"
 QUICK = Timing(
     backoff_first=0.05,
@@ -54,7 +55,13 @@ OWNER = Owner(api_version="sedna.io/v1alpha1", kind="InferenceModel", namespace=
 
 
 def open_workloads(data_dir: Path, timing: Timing = QUICK) -> EmbeddedWorkloads:
-    return EmbeddedWorkloads(data_dir, registry=(REGISTRY, data_dir / "images"), server_command=SERVER, timing=timing)
+    return EmbeddedWorkloads(
+        data_dir,
+        registry=(REGISTRY, data_dir / "images"),
+        server_command=SERVER,
+        gateway_command=GATEWAY,
+        timing=timing,
+    )
 
 
 def of_data_dir(data_dir: Path) -> list[psutil.Process]:

@@ -22,7 +22,7 @@ from modelwright.adapters.embedded.workloads.records import Record, RunDirectory
 from modelwright.adapters.embedded.workloads.sampler import MemorySampler
 from modelwright.adapters.embedded.workloads.secrets import secret_folder
 from modelwright.adapters.embedded.workloads.server import ServerSupervisor
-from modelwright.adapters.embedded.workloads.site import SERVER_COMMAND, Site
+from modelwright.adapters.embedded.workloads.site import GATEWAY_COMMAND, SERVER_COMMAND, Site
 from modelwright.adapters.embedded.workloads.timing import Timing
 from modelwright.ports.errors import NotFound, Terminal, Unavailable
 from modelwright.ports.worker import Obtain
@@ -58,6 +58,7 @@ class EmbeddedWorkloads:
         former_registries: frozenset[str] = frozenset(),
         host: str = "127.0.0.1",
         server_command: tuple[str, ...] = SERVER_COMMAND,
+        gateway_command: tuple[str, ...] = GATEWAY_COMMAND,
         timing: Timing | None = None,
     ) -> None:
         self._data_dir = data_dir.absolute()
@@ -65,6 +66,7 @@ class EmbeddedWorkloads:
         self._former_registries = former_registries
         self._host = host
         self._server_command = server_command
+        self._gateway_command = gateway_command
         self._timing = timing or Timing()
         self._node_name = socket.gethostname()
         self._frameworks = frozenset(
@@ -111,6 +113,7 @@ class EmbeddedWorkloads:
             timing=self._timing,
             registry=self._registry,
             server_command=self._server_command,
+            gateway_command=self._gateway_command,
             host=self._host,
             found=found,
             node_name=self._node_name,

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from modelwright.adapters.embedded.workloads import quantity
+from modelwright.adapters.embedded.workloads import kept, quantity
 from modelwright.ports.errors import Terminal
-from modelwright.ports.workloads import Command, Container, ModelServer, ServedVersion, Server
+from modelwright.ports.workloads import Command, Container, Gateway, ModelServer, ServedVersion, Server
 
 CONFIG = "$(MODELWRIGHT_CONFIG)"
+_OPTIONS = ("--config", CONFIG, "--fd", "$(MODELWRIGHT_FD)", "--state", "$(MODELWRIGHT_STATE)")
 
 
 class ServerConfig(msgspec.Struct, frozen=True, rename="camel"):
@@ -30,6 +31,25 @@ class VersionConfig(msgspec.Struct, frozen=True, rename="camel"):
     number: int
     path: str
     labels: tuple[str, ...] = ()
+
+
+class Upstream(msgspec.Struct, frozen=True, rename="camel"):
+    """A model that a gateway asks; no URL while that is not known."""
+
+    url: str = ""
+
+
+class GatewayConfig(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The file given to a gateway by --config (`gateway.config` is the other side)."""
+
+    name: str
+    edge: Upstream
+    cloud: Upstream
+    policy: str
+    parameters: dict[str, float]
+    timeout_seconds: float
+    keep_folder: str
+    keep_max_bytes: int
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +82,8 @@ def check(server: Server) -> None:
             )
         if program.mounts:
             raise Terminal(f"{server.name}: a command that serves cannot have mounts here", reason="MountNotSupported")
+    if isinstance(program, Gateway) and program.kept is not None:
+        kept.check(program.kept.name)
     quantity.memory_limit(server.resources)
     quantity.threads(server.resources)
 
@@ -102,7 +124,7 @@ def plan_models(
     same = (program.model_name, program.framework) if program.in_place else (config,)
     return Plan(
         key=_key("model", program.in_place, port, *same),
-        argv=(*command, "--config", CONFIG, "--fd", "$(MODELWRIGHT_FD)", "--state", "$(MODELWRIGHT_STATE)"),
+        argv=(*command, *_OPTIONS),
         config=config,
         default=default,
         versions=tuple(versions),
@@ -122,6 +144,21 @@ def plan_command(program: Command, port: int) -> Plan:
     """What to run for a command."""
     argv = (*program.command, *program.args)
     return Plan(key=_key("command", port, argv, sorted(program.env.items())), argv=argv, env=program.env)
+
+
+def plan_gateway(program: Gateway, *, port: int, folder: Path | None, command: Sequence[str]) -> Plan:
+    """What to run for a gateway, which takes up any change of its configuration; `folder` is its kept one."""
+    config = GatewayConfig(
+        name=program.name,
+        edge=Upstream(program.edge_url),
+        cloud=Upstream(program.cloud_url),
+        policy=program.policy,
+        parameters=program.parameters,
+        timeout_seconds=program.timeout_seconds,
+        keep_folder=str(folder or ""),
+        keep_max_bytes=program.keep_max_bytes,
+    )
+    return Plan(key=_key("gateway", port), argv=(*command, *_OPTIONS), config=msgspec.json.encode(config))
 
 
 def _key(*parts: object) -> str:

@@ -7,7 +7,7 @@ import logging
 import time
 from pathlib import Path
 
-from modelwright.adapters.embedded.workloads import logs, program, quantity, status
+from modelwright.adapters.embedded.workloads import kept, logs, program, quantity, status
 from modelwright.adapters.embedded.workloads.cache import Held, key_of
 from modelwright.adapters.embedded.workloads.generation import Generation
 from modelwright.adapters.embedded.workloads.program import Plan
@@ -15,8 +15,8 @@ from modelwright.adapters.embedded.workloads.records import ServerRecord
 from modelwright.adapters.embedded.workloads.rollout import Rollout
 from modelwright.adapters.embedded.workloads.site import Site
 from modelwright.adapters.embedded.workloads.sockets import Sockets
-from modelwright.ports.errors import Unavailable
-from modelwright.ports.workloads import Command, Container, Failure, ModelServer, Server, ServerStatus
+from modelwright.ports.errors import ModelwrightError, Unavailable
+from modelwright.ports.workloads import Command, Container, Failure, Gateway, ModelServer, Server, ServerStatus
 
 _LONG_CHANGE_SECONDS = 10.0
 _SLOWER = 5
@@ -34,6 +34,7 @@ class ServerSupervisor:
         self._site = site
         self._sockets = Sockets(site.host, site.timing.handover_patience)
         self._rollout = Rollout(site, record, persist=self._persist, wake=self.wake)
+        self._kept_bytes = kept.KeptBytes()
         self._failure: Failure | None = None
         self._retry_at = 0.0
         self._busy_since = 0.0
@@ -179,8 +180,8 @@ class ServerSupervisor:
             self._failure = None
             if plan is not None:
                 self._rollout.choose(plan, port, now)
-        except Unavailable as error:
-            self._fail(Failure(reason=error.reason, message=error.message, retryable=True), now)
+        except ModelwrightError as error:
+            self._fail(Failure(reason=error.reason, message=error.message, retryable=error.retryable), now)
         limit = quantity.memory_limit(self.record.server.resources)
         for generation in (self._rollout.current, self._rollout.candidate):
             if generation is not None:
@@ -191,13 +192,18 @@ class ServerSupervisor:
         self._sockets.keep_only({found.record.port for found in self._rollout.generations} | {self.record.port})
 
     async def _plan(self, now: float) -> tuple[int, Plan | None]:
-        """Where and what should run; no plan if that cannot be said yet. Raises Unavailable for a taken port."""
+        """Where and what should run; no plan if that cannot be said yet.
+
+        Raises Unavailable for a taken port or a full disk, Forbidden for a kept folder that is a link.
+        """
         server = self.record.server
         if isinstance(server.program, Container):
             return 0, None  # refused when it was applied
         if isinstance(server.program, Command):
             port = await self._port(now)
             return port, program.plan_command(server.program, port)
+        if isinstance(server.program, Gateway):
+            return await self._plan_gateway(server.program, now)
         folders = self._folders(server.program)
         if folders is None:
             return 0, None
@@ -206,6 +212,15 @@ class ServerSupervisor:
         return port, program.plan_models(
             server, server.program, port=port, folders=folders, served=served, command=command
         )
+
+    async def _plan_gateway(self, wanted: Gateway, now: float) -> tuple[int, Plan]:
+        folder = (
+            kept.prepare(self._site.data_dir, wanted.kept.name)
+            if wanted.kept is not None and wanted.keep_max_bytes
+            else None
+        )
+        port = await self._port(now)
+        return port, program.plan_gateway(wanted, port=port, folder=folder, command=self._site.gateway_command)
 
     def _folders(self, wanted: ModelServer) -> dict[str, Path] | None:
         """Where the models are, by version; None until each is here or has failed, unless they are loaded in place."""
@@ -297,19 +312,31 @@ class ServerSupervisor:
         shown = current if current is not None and current.ready else target
         held = self._models(server.program) if isinstance(server.program, ModelServer) and self._wanted else {}
         generations = self._rollout.generations
+        kept_path, kept_bytes = self._kept()
         return ServerStatus(
             name=server.name,
             host=self._site.host,
             port=shown.record.port if shown is not None else self.record.port,
             replicas=sum(len(generation.live) for generation in generations),
             ready_replicas=sum(len(generation.ready) for generation in generations),
-            serving_version=status.serving_version(generations),
+            serving_version=status.serving_version(server, generations),
             up_to_date=self._failure is None and status.up_to_date(server, self._rollout),
             versions=status.versions(server, held, target, current),
             failure=self._failure or status.failure(target, self._wanted),
             restarts=self.record.restarts,
             node_name=self._site.node_name,
+            kept_path=kept_path,
+            kept_bytes=kept_bytes,
         )
+
+    def _kept(self) -> tuple[str, int]:
+        """Where its kept folder is, and how much is in it."""
+        wanted = self.record.server.program
+        if not isinstance(wanted, Gateway) or wanted.kept is None:
+            return "", 0
+        path = kept.folder_of(self._site.data_dir, wanted.kept.name)
+        ready = [replica for generation in self._rollout.generations for replica in generation.ready]
+        return str(path), self._kept_bytes.look(path, (replica.state.kept_bytes for replica in ready))
 
     def _persist(self) -> None:
         self._site.run.write(self.record)

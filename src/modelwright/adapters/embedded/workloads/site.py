@@ -14,6 +14,7 @@ from modelwright.adapters.embedded.workloads.timing import Timing
 from modelwright.ports.workloads import Owner
 
 SERVER_COMMAND = (sys.executable, "-m", "modelwright.serve")
+GATEWAY_COMMAND = (sys.executable, "-m", "modelwright.gateway")
 
 
 class Site:
@@ -29,6 +30,7 @@ class Site:
         timing: Timing,
         registry: tuple[str, Path],
         server_command: tuple[str, ...],
+        gateway_command: tuple[str, ...],
         host: str,
         found: Mapping[str, int],
         node_name: str,
@@ -43,6 +45,7 @@ class Site:
         self.registry_host = registry[0]
         self.registry_storage = registry[1]
         self.server_command = server_command
+        self.gateway_command = gateway_command
         self.host = host
         self.found = found
         """Processes seen at the start, pid by nonce."""

@@ -19,13 +19,15 @@ class VersionState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ServerState(msgspec.Struct, frozen=True, rename="camel"):
-    """The process; `default_version` is what it answers with now, `config_digest` the last configuration applied."""
+    """The process; `default_version` is what it answers with now, `config_digest` the last configuration applied,
+    `kept_bytes` how much a gateway has kept."""
 
     pid: int = 0
     phase: Literal["loading", "ready", "draining", "failed"] = "loading"
     default_version: str | None = None
     versions: tuple[VersionState, ...] = ()
     config_digest: str = ""
+    kept_bytes: int | None = None
     reason: str = ""
     message: str = ""
 

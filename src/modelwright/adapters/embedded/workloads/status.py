@@ -8,7 +8,7 @@ from modelwright.adapters.embedded.workloads.cache import Held
 from modelwright.adapters.embedded.workloads.generation import Generation
 from modelwright.adapters.embedded.workloads.program import plan_command
 from modelwright.adapters.embedded.workloads.rollout import Rollout
-from modelwright.ports.workloads import Command, Failure, ModelServer, ServedVersion, Server, VersionStatus
+from modelwright.ports.workloads import Command, Failure, Gateway, ModelServer, ServedVersion, Server, VersionStatus
 
 _LOOPING = 3
 
@@ -56,16 +56,20 @@ def _in_generation(name: str, generation: Generation) -> VersionStatus:
     return VersionStatus(version=name, phase="Loading")
 
 
-def serving_version(generations: Sequence[Generation]) -> str:
-    """What every ready replica answers with by default; empty while they differ."""
+def serving_version(server: Server, generations: Sequence[Generation]) -> str:
+    """What every ready replica answers with by default; empty while they differ, and for a gateway."""
+    if isinstance(server.program, Gateway):
+        return ""
     defaults = {replica.state.default_version or "" for generation in generations for replica in generation.ready}
     return defaults.pop() if len(defaults) == 1 else ""
 
 
 def failure(generation: Generation | None, wanted: int) -> Failure | None:
-    """Why not all replicas of this generation are ready, if a failure is known."""
-    if generation is None or generation.failure is None or len(generation.ready) >= wanted > 0:
+    """Why not all replicas of this generation are ready and run what is applied, if a failure is known."""
+    if generation is None:
         return None
+    if generation.failure is None or len(generation.ready) >= wanted > 0:
+        return _refused(generation)
     last = generation.failure
     if generation.backoff.failures < _LOOPING or not last.retryable:
         return last
@@ -75,6 +79,14 @@ def failure(generation: Generation | None, wanted: int) -> Failure | None:
         f"{last.message}",
         retryable=True,
     )
+
+
+def _refused(generation: Generation) -> Failure | None:
+    """Why a replica goes on with its former configuration."""
+    for replica in generation.ready:
+        if replica.state.reason and not generation.has_applied(replica):
+            return Failure(reason=replica.state.reason, message=replica.state.message)
+    return None
 
 
 def up_to_date(server: Server, rollout: Rollout) -> bool:
@@ -90,6 +102,8 @@ def up_to_date(server: Server, rollout: Rollout) -> bool:
 def _runs_what_is_applied(server: Server, current: Generation) -> bool:
     if server.port not in (0, current.record.port):
         return False
+    if isinstance(server.program, Gateway):
+        return all(current.has_applied(replica) for replica in current.ready)
     if not isinstance(server.program, ModelServer):
         return isinstance(server.program, Command) and (
             current.record.key == plan_command(server.program, current.record.port).key
