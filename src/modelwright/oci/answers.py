@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
-import httpx2
 import msgspec
 
 from modelwright.ports.errors import Forbidden, Invalid, Mismatch, ModelwrightError, NotFound, Unavailable
@@ -68,6 +67,8 @@ def refusal(answer: Answer, what: str, host: str) -> ModelwrightError:
 
 def silence(error: Exception, host: str) -> ModelwrightError:
     """The error for a registry that did not answer, or broke off."""
+    import httpx2
+
     tls = _ssl_error(error)
     if isinstance(tls, ssl.SSLCertVerificationError):
         return Forbidden(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urljoin
 
-import httpx2
 import msgspec
 
 from modelwright.oci import digests, manifests, media
@@ -283,6 +282,8 @@ def _referrer(manifest: Manifest, content: manifests.Index | manifests.ImageMani
 
 def _gathered(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same bytes in larger chunks, which cost less; what has arrived before a connection breaks is not lost."""
+    import httpx2
+
     pending: list[bytes] = []
     size = 0
     try:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import urljoin, urlsplit
 
-import httpx2
 import msgspec
 
 from modelwright import __version__
@@ -22,6 +22,9 @@ from modelwright.oci.reference import is_loopback
 from modelwright.oci.retry import Retry
 from modelwright.ports.errors import Forbidden, Mismatch, ModelwrightError, Unavailable
 from modelwright.ports.images import Progress
+
+if TYPE_CHECKING:
+    import httpx2
 
 Body = Callable[[], Iterator[bytes]]
 """Makes the body of a request anew for each attempt."""
@@ -76,11 +79,16 @@ class Session:
         self.options = options or Options()
         self.retry = Retry(self.options.attempts, self.options.first_pause, pause=pause)
         self._api_host = "registry-1.docker.io" if host in {"docker.io", "index.docker.io"} else host
-        self._client = self._make_client()
+        self._lock = threading.Lock()
+        self._made: httpx2.Client | None = None
+        self._direct = direct.Connections(self._api_host, self.options.connect_timeout)
         try:
             self.base = f"{self._scheme()}://{self._api_host}"
+            self._short = self.plain and is_loopback(self._api_host)
+            if not self._short or self.options.ca_file:
+                self._made = self._make_client()  # a wrong CA file is said at once
         except BaseException:
-            self._client.close()
+            self.close()
             raise
         self._auth = Authenticator(
             self._api_host,
@@ -103,7 +111,9 @@ class Session:
 
     def close(self) -> None:
         """Close all connections."""
-        self._client.close()
+        self._direct.close()
+        if self._made is not None:
+            self._made.close()
 
     def ask(self, call: Call, *accepted: int) -> Answer:
         """The answer, tried again while that may help. Raises for a status that is not among those accepted."""
@@ -111,8 +121,11 @@ class Session:
 
     def ask_once(self, call: Call, *accepted: int) -> Answer:
         """The answer of a single attempt (authentication aside)."""
-        with self.opened(call) as response:
-            answer = _read(response, call.what)
+        if self._short:
+            answer = self._ask_directly(call)
+        else:
+            with self.opened(call) as response:
+                answer = _read(response, call.what)
         if answer.status not in accepted:
             raise self.refused(answer, call)
         return answer
@@ -122,19 +135,19 @@ class Session:
 
         That is so for TLS, for other machines (proxies), and when the registry wants a fresh login.
         """
-        if not (self.plain and is_loopback(self._api_host)):
+        if not self._short:
             return None
-        answer = direct.send(
+        sent = self._auth.header(call.scope)
+        answer = self._direct.send(
             call.method,
             self._absolute(call.url),
-            self._headers(call, self._auth.header(call.scope)),
+            self._headers(call, sent),
             stream,
             progress,
-            connect=self.options.connect_timeout,
             idle=self.options.transfer_timeout,
             patience=self.options.commit_timeout,
         )
-        return None if answer.status == 401 else answer
+        return None if self._renewed(answer, call.scope, sent) else answer
 
     def refused(self, answer: Answer, call: Call) -> ModelwrightError:
         """The error of an answer that is not wanted."""
@@ -146,6 +159,8 @@ class Session:
     @contextmanager
     def opened(self, call: Call) -> Iterator[httpx2.Response]:
         """The response with its body unread, authenticated, not redirected. Raises what silence means."""
+        import httpx2
+
         try:
             response = self._authenticated(call)
             try:
@@ -176,6 +191,20 @@ class Session:
                 reason="UploadLocationRefused",
             )
         return f"{self.base}{parts.path}" + (f"?{parts.query}" if parts.query else "")
+
+    def _ask_directly(self, call: Call) -> Answer:
+        patience = self.options.commit_timeout if call.patient else self.options.transfer_timeout
+        for _ in range(3):
+            sent = self._auth.header(call.scope)
+            headers, body = self._headers(call, sent), call.body() if call.body else None
+            answer = self._direct.ask(call.method, self._absolute(call.url), headers, body, patience=patience)
+            if not self._renewed(answer, call.scope, sent):
+                break
+        return answer
+
+    def _renewed(self, answer: Answer, scope: str, sent: str | None) -> bool:
+        """Whether it makes sense to ask again, with another login."""
+        return answer.status == 401 and self._auth.challenged(answer.header("www-authenticate"), scope, sent)
 
     def _authenticated(self, call: Call) -> httpx2.Response:
         sent = self._auth.header(call.scope)
@@ -225,6 +254,8 @@ class Session:
 
     @contextmanager
     def _opened_elsewhere(self, call: Call, url: str, *, own: bool) -> Iterator[httpx2.Response]:
+        import httpx2
+
         try:
             response = self._send(call, url, self._auth.header(call.scope) if own else None)
             try:
@@ -251,6 +282,8 @@ class Session:
         return self.options.credentials or credentials.find(self.host)
 
     def _fetch_token(self, url: str, headers: Mapping[str, str], form: Mapping[str, str] | None) -> tuple[int, bytes]:
+        import httpx2
+
         def attempt() -> tuple[int, bytes]:
             method = "POST" if form else "GET"
             try:
@@ -275,7 +308,16 @@ class Session:
 
         return self.retry.run(attempt)
 
+    @property
+    def _client(self) -> httpx2.Client:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make_client()
+            return self._made
+
     def _make_client(self) -> httpx2.Client:
+        import httpx2
+
         return httpx2.Client(
             verify=_tls(self._api_host, self.options.ca_file),
             trust_env=not is_loopback(self._api_host),
@@ -285,6 +327,8 @@ class Session:
         )
 
     def _timeout(self, read: float) -> httpx2.Timeout:
+        import httpx2
+
         return httpx2.Timeout(self.options.transfer_timeout, connect=self.options.connect_timeout, read=read)
 
     def _scheme(self) -> str:
@@ -294,15 +338,14 @@ class Session:
 
     def _answers_https(self) -> bool:
         """On this machine only: ask by http, without credentials; a TLS server breaks off or answers 400."""
+        url = f"http://{self._api_host}/v2/"
         try:
-            return (
-                self._client.get(f"http://{self._api_host}/v2/", timeout=self.options.connect_timeout).status_code
-                == 400
-            )
-        except (httpx2.RemoteProtocolError, httpx2.ReadError):
-            return True
-        except httpx2.HTTPError:
+            answer = self._direct.ask("GET", url, {}, None, patience=self.options.connect_timeout)
+        except Mismatch:
             return False
+        except Unavailable as error:
+            return error.reason == "RegistryBroke"
+        return answer.status == 400
 
 
 def _tls(host: str, ca_file: Path | None) -> ssl.SSLContext:

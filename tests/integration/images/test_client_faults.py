@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from modelwright.oci import digests, image, media
@@ -28,6 +29,25 @@ from modelwright.ports.errors import (
 from modelwright.ports.images import Digest
 
 LARGE = os.urandom(3_000_000)
+
+
+@pytest.fixture(params=["127.0.0.1", "127.1"])
+def scripted(request: pytest.FixtureRequest, scripted: Any) -> Any:
+    """Reached by the short way of this machine, and by the way to all others, which 127.1 passes for."""
+    scripted.host = f"{request.param}:{scripted.port}"
+    return scripted
+
+
+@pytest.fixture
+def connect(connect: Any) -> Any:
+    """As everywhere, but http is asked for where it is not taken by itself."""
+
+    def make(host: str, repository: str, options: Options | None = None) -> Any:
+        if host.startswith("127.1:"):
+            options = msgspec.structs.replace(options or Options(), plain_http=True)
+        return connect(host, repository, options)
+
+    return make
 
 
 def blob(data: bytes) -> Blob:
@@ -413,6 +433,52 @@ def test_tags_are_read_page_by_page(scripted: Any, connect: Any, faults: Any) ->
         scripted.on("GET", "tags/list", faults.status(200, json.dumps(content).encode(), Link=link))
     assert connect(scripted.host, "a/b").tags() == ["v1", "v2"]
     assert "last=v2" in scripted.seen[-1].path
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(scripted: Any, connect: Any, pauses: list[float]) -> None:
+    def break_off(handler: Any) -> bool:
+        handler.answer(200, b'{"tags":["v1', Content_Length="40")
+        handler.close_connection = True
+        return True
+
+    scripted.tags["a/b", "v1"] = scripted.tags["a/b", "v2"] = "sha256:" + 64 * "0"
+    scripted.on("GET", "tags", break_off)
+    assert connect(scripted.host, "a/b").tags() == ["v1", "v2"]
+    assert len(pauses) == 1
+
+
+def test_a_connection_that_the_registry_closed_meanwhile_does_no_harm(scripted: Any, connect: Any) -> None:
+    def close(handler: Any) -> bool:
+        handler.answer(404)
+        handler.close_connection = True
+        return True
+
+    digest = Digest(scripted.add("a/b", b"the bytes"))
+    scripted.on("HEAD", "blobs/", close)
+    images = connect(scripted.host, "a/b")
+    assert [images.has_blob(digest), images.has_blob(digest)] == [False, True]
+
+
+def test_a_login_may_be_asked_for_in_several_headers(scripted: Any, connect: Any, log_in: Any) -> None:
+    def refuse(handler: Any) -> bool:
+        handler.send_response(401)
+        for header, value in [("WWW-Authenticate", "Other"), ("WWW-Authenticate", 'Basic realm="x"')]:
+            handler.send_header(header, value)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return True
+
+    log_in(scripted.host)
+    scripted.on("HEAD", "blobs/", refuse)
+    assert connect(scripted.host, "a/b").has_blob(Digest(scripted.add("a/b", b"the bytes")))
+    assert scripted.seen[-1].headers["authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "127.1:1"])
+def test_a_registry_that_is_not_there_is_said_to_be_out_of_reach(connect: Any, host: str) -> None:
+    with pytest.raises(Unavailable) as caught:
+        connect(host, "a/b").tags()
+    assert caught.value.reason == "RegistryUnreachable"
 
 
 def test_a_page_on_another_host_is_not_asked_for(scripted: Any, foreign: Any, connect: Any, faults: Any) -> None:
