@@ -13,6 +13,20 @@ from modelwright.api.meta import Conditions, LastHandled, Metadata, ObservedGene
 
 Policy = Literal["confidence", "margin", "crossEntropy", "random"]
 
+DEFAULT_PARAMETERS: dict[str, dict[str, float]] = {
+    "confidence": {"threshold": 0.9},
+    "margin": {"threshold": 0.5},
+    "crossEntropy": {"threshold": 0.5},
+    "random": {"probability": 0.1},
+}
+"""What each policy takes, and what that is where it is not given."""
+
+_PARAMETERS = ", ".join(
+    f"`{name}` of {policy} ({'0 or more' if policy == 'crossEntropy' else '0 to 1'}, {default} if absent)"
+    for policy, parameters in DEFAULT_PARAMETERS.items()
+    for name, default in parameters.items()
+)
+
 
 class JointModel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """One of the two models: exactly one of `name` and `spec`."""
@@ -34,7 +48,7 @@ class HardExampleMining(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     parameters: Annotated[
         dict[str, float],
         Meta(max_length=8),
-        doc("`threshold` (confidence, margin: 0 to 1; crossEntropy: 0 or more) or `probability` (random: 0 to 1)."),
+        doc(f"What the policy takes: {_PARAMETERS}."),
     ] = {}
     keep: Annotated[Keep | None, doc("Keep hard examples for the next training; none are kept if absent.")] = None
 
@@ -65,7 +79,7 @@ class JointModelStatus(msgspec.Struct, frozen=True, rename="camel", omit_default
     """How one of the two models is."""
 
     name: Annotated[Name, doc("The InferenceModel.")] = ""
-    url: Annotated[Url, doc("Where it answers.")] = ""
+    url: Annotated[Url, doc("Where the gateway asks it: the last address that is known.")] = ""
     ready: Annotated[bool, doc("Whether it can serve now.")] = msgspec.field(default_factory=bool)
 
 
