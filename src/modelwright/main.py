@@ -7,13 +7,27 @@ import sys
 import typer
 
 from modelwright import __version__
-from modelwright.cli import agent, apply, crds, delete, describe, doctor, get, image, logs, predict, rollback, server
+from modelwright.cli import (
+    agent,
+    apply,
+    crds,
+    delete,
+    describe,
+    doctor,
+    gateway,
+    get,
+    image,
+    logs,
+    predict,
+    rollback,
+    server,
+)
 from modelwright.cli import wait as wait_verb
 from modelwright.cli.output import report
 from modelwright.ports.errors import ModelwrightError
 from modelwright.up import verb as up_verb
 
-VERBS = (up_verb, apply, get, describe, wait_verb, logs, predict, rollback, delete, doctor, crds, server)
+VERBS = (up_verb, apply, get, describe, wait_verb, logs, predict, rollback, delete, doctor, crds, server, gateway)
 
 
 def make_app() -> typer.Typer:

@@ -4,41 +4,32 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
-import msgspec
-
+from modelwright.http.asgi import (
+    Answer,
+    Message,
+    Receive,
+    RequestError,
+    Send,
+    allow,
+    json_answer,
+    read_body,
+    send_answer,
+)
 from modelwright.http.routes import Route, route_of
 from modelwright.serve import v1, v2
 from modelwright.serve.binary import HEADER, split
 from modelwright.serve.config import DEFAULT_MAX_REQUEST_BYTES
-from modelwright.serve.errors import RequestError
 from modelwright.serve.loaded import InferencePool, LoadedModel
 from modelwright.serve.metrics import Metrics
 from modelwright.serve.registry import Registry
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Headers = tuple[tuple[bytes, bytes], ...]
-
 log = logging.getLogger("modelwright.server")
 
-_JSON = b"application/json"
 _BINARY = b"application/octet-stream"
 _METRICS = b"text/plain; version=0.0.4; charset=utf-8"
-_CLIENT_LEFT = 499  # nobody reads it; the metrics count it apart from bad requests
 _NO_MODEL = "no version of the model is loaded yet; ask /v2/health/ready"
-
-
-class Response(NamedTuple):
-    """An answer."""
-
-    body: bytes
-    status: int = 200
-    headers: Headers = ()
-    content_type: bytes = _JSON
 
 
 class App:
@@ -50,11 +41,11 @@ class App:
         self._metrics = Metrics(registry, pool)
         self.draining = False
         self._inference = {"v2.infer": self._infer, "v1.predict": self._predict}
-        self._pages: dict[str, Callable[[Route], Response]] = {
-            "healthz": lambda _: Response(b"ok\n", content_type=b"text/plain"),
-            "metrics": lambda _: Response(self._metrics.text(), content_type=_METRICS),
-            "v2": lambda _: _json(v2.server_metadata()),
-            "live": lambda _: _json({"live": True}),
+        self._pages: dict[str, Callable[[Route], Answer]] = {
+            "healthz": lambda _: Answer(b"ok\n", content_type=b"text/plain"),
+            "metrics": lambda _: Answer(self._metrics.text(), content_type=_METRICS),
+            "v2": lambda _: json_answer(v2.server_metadata()),
+            "live": lambda _: json_answer({"live": True}),
             "ready": self._ready,
             "v2.metadata": self._v2_metadata,
             "v2.ready": self._v2_ready,
@@ -69,44 +60,32 @@ class App:
         try:
             response = await self._answer(scope, receive, route)
         except RequestError as error:
-            response = _json({"error": error.message}, error.status, error.headers)
+            response = json_answer({"error": error.message}, error.status, error.headers)
         except Exception:
             log.exception("a request to %s failed", scope["path"])
-            response = _json({"error": "the server failed to answer this request; its log says why"}, 500)
-        await _send(send, response)
+            response = json_answer({"error": "the server failed to answer this request; its log says why"}, 500)
+        await send_answer(send, response)
         if route is not None and route.verb in self._inference:
             self._metrics.requests[route.verb[:2], response.status] += 1
             self._metrics.latency[route.verb[:2]].observe(time.perf_counter() - started)
 
-    async def _answer(self, scope: Message, receive: Receive, route: Route | None) -> Response:
+    async def _answer(self, scope: Message, receive: Receive, route: Route | None) -> Answer:
         if route is None:
             raise RequestError(f"there is nothing at {scope['path']}", 404)
         infer = self._inference.get(route.verb)
         if infer is not None:
-            _allow(scope["method"], "POST")
-            return await infer(route, scope, await self._body(scope, receive))
+            allow(scope["method"], "POST")
+            config = self._registry.config
+            limit = config.max_request_bytes if config else DEFAULT_MAX_REQUEST_BYTES
+            return await infer(route, scope, await read_body(scope, receive, limit))
         page = self._pages.get(route.verb)
         if page is None:
             method = route.verb.removeprefix("v1.")
             raise RequestError(f"this server has no method {method!r}; use :predict", 404)
-        _allow(scope["method"], "GET", "HEAD")
+        allow(scope["method"], "GET", "HEAD")
         return page(route)
 
-    async def _body(self, scope: Message, receive: Receive) -> bytes:
-        config = self._registry.config
-        limit = config.max_request_bytes if config else DEFAULT_MAX_REQUEST_BYTES
-        body, more = await _part(receive)
-        if not more:
-            return _within(body, len(body), limit)
-        declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
-        parts, size = [_within(body, declared, limit)], len(body)
-        while more:
-            body, more = await _part(receive)
-            size += len(body)
-            parts.append(_within(body, size, limit))
-        return b"".join(parts)
-
-    async def _infer(self, route: Route, scope: Message, body: bytes) -> Response:
+    async def _infer(self, route: Route, scope: Message, body: bytes) -> Answer:
         head, tensors = split(body, scope["headers"])
         request = v2.decode_request(head)
         with self._select(route) as loaded:
@@ -117,10 +96,10 @@ class App:
             self._metrics.inference.observe(time.perf_counter() - started)
             answer, length = v2.encode_response(request, route.model, loaded.config.version, results, names)
             if length:
-                return Response(answer, 200, (*loaded.headers, (HEADER, str(length).encode())), _BINARY)
-            return Response(answer, 200, loaded.headers)
+                return Answer(answer, 200, (*loaded.headers, (HEADER, str(length).encode())), _BINARY)
+            return Answer(answer, 200, loaded.headers)
 
-    async def _predict(self, route: Route, _: Message, body: bytes) -> Response:
+    async def _predict(self, route: Route, _: Message, body: bytes) -> Answer:
         request = v1.decode_request(body)
         with self._select(route) as loaded:
             names = v1.signature_outputs(request, loaded)
@@ -128,7 +107,7 @@ class App:
             started = time.perf_counter()
             results = await loaded.predict(inputs, self._pool)
             self._metrics.inference.observe(time.perf_counter() - started)
-            return Response(v1.encode_response(request, inputs, results, names), 200, loaded.headers)
+            return Answer(v1.encode_response(request, inputs, results, names), 200, loaded.headers)
 
     def _select(self, route: Route) -> LoadedModel:
         """The version that a route names; raises RequestError: 404 if it is unknown, 503 if none is loaded."""
@@ -154,24 +133,24 @@ class App:
         if config is None or route.model != config.model_name:
             raise RequestError(f"this server does not serve a model {route.model!r}", 404)
 
-    def _ready(self, _: Route) -> Response:
+    def _ready(self, _: Route) -> Answer:
         ready = self._registry.serving.default is not None and not self.draining
-        return _json({"ready": ready}, 200 if ready else 503)
+        return json_answer({"ready": ready}, 200 if ready else 503)
 
-    def _v2_ready(self, route: Route) -> Response:
+    def _v2_ready(self, route: Route) -> Answer:
         loaded = self._select(route)
-        return _json({"name": route.model, "ready": True}, 200, loaded.headers)
+        return json_answer({"name": route.model, "ready": True}, 200, loaded.headers)
 
-    def _v2_metadata(self, route: Route) -> Response:
+    def _v2_metadata(self, route: Route) -> Answer:
         loaded = self._select(route)
         versions = [loaded.config.version] if route.selector else list(self._registry.serving.versions)
-        return _json(v2.model_metadata(route.model, versions, loaded), 200, loaded.headers)
+        return json_answer(v2.model_metadata(route.model, versions, loaded), 200, loaded.headers)
 
-    def _v1_metadata(self, route: Route) -> Response:
+    def _v1_metadata(self, route: Route) -> Answer:
         loaded = self._select(route)
-        return _json(v1.model_metadata(route.model, loaded), 200, loaded.headers)
+        return json_answer(v1.model_metadata(route.model, loaded), 200, loaded.headers)
 
-    def _v1_status(self, route: Route) -> Response:
+    def _v1_status(self, route: Route) -> Answer:
         self._check_model(route)
         states = list(self._registry.states.values())
         if route.selector == "labels":
@@ -181,38 +160,4 @@ class App:
             states = by_number or [state for state in states if state.version == route.key]
         if not states:
             raise RequestError(f"model {route.model!r} has no version {route.key!r}", 404)
-        return _json(v1.model_status(states))
-
-
-async def _part(receive: Receive) -> tuple[bytes, bool]:
-    """A part of the body, and whether there is more; raises RequestError if the client has left."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise RequestError("the client closed the connection before its request was complete", _CLIENT_LEFT)
-    return message.get("body", b""), message.get("more_body", False)
-
-
-def _within(body: bytes, size: int, limit: int) -> bytes:
-    if size > limit:
-        raise RequestError(f"the body is longer than {limit} bytes, the limit of this server", 413)
-    return body
-
-
-def _allow(method: str, *methods: str) -> None:
-    if method not in methods:
-        allowed = ", ".join(methods)
-        raise RequestError(f"use {allowed} here, not {method}", 405, ((b"allow", allowed.encode()),))
-
-
-def _json(value: Any, status: int = 200, headers: Headers = ()) -> Response:
-    return Response(msgspec.json.encode(value), status, headers)
-
-
-async def _send(send: Send, response: Response) -> None:
-    headers = [
-        (b"content-type", response.content_type),
-        (b"content-length", str(len(response.body)).encode()),
-        *response.headers,
-    ]
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})
+        return json_answer(v1.model_status(states))

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from modelwright.serve.errors import RequestError
+from modelwright.http.asgi import RequestError
 from modelwright.serve.tensors import Array, Datatype
 
 HEADER = b"inference-header-content-length"

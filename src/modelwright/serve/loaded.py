@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from modelwright.http.asgi import RequestError
 from modelwright.serve.config import DEFAULT_MAX_QUEUE, ServerConfig, VersionConfig
-from modelwright.serve.errors import RequestError
 from modelwright.serve.frameworks.base import LoadOptions, Model
 from modelwright.serve.frameworks.find import find_framework
 from modelwright.serve.tensors import Array

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from modelwright.serve.errors import RequestError
+from modelwright.http.asgi import RequestError
 
 Array = npt.NDArray[Any]
 MAX_RANK = 32

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from modelwright.serve.errors import RequestError
+from modelwright.http.asgi import RequestError
 from modelwright.serve.loaded import LoadedModel
 from modelwright.serve.state import VersionState
 from modelwright.serve.tensors import DATATYPES, Array, Datatype, TensorSpec, depth_of, parse, to_array, to_python

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from modelwright import __version__
+from modelwright.http.asgi import RequestError
 from modelwright.serve.binary import Reader, to_bytes
-from modelwright.serve.errors import RequestError
 from modelwright.serve.loaded import LoadedModel
 from modelwright.serve.tensors import (
     DATATYPES,

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from modelwright.http.asgi import RequestError
 from modelwright.serve.binary import Reader, to_bytes
-from modelwright.serve.errors import RequestError
 from modelwright.serve.tensors import DATATYPES
 
 INFER = "/v2/models/m/infer"

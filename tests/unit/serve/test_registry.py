@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from modelwright.http.asgi import RequestError
 from modelwright.ports.errors import ModelwrightError
 from modelwright.serve.config import ServerConfig, VersionConfig
-from modelwright.serve.errors import RequestError
 from modelwright.serve.loaded import InferencePool, LoadedModel, Recipe
 from modelwright.serve.registry import Registry
 from modelwright.serve.tensors import TensorSpec

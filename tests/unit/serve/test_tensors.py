@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from modelwright.http.asgi import RequestError
 from modelwright.serve import v2
-from modelwright.serve.errors import RequestError
 from modelwright.serve.tensors import DATATYPES, TensorSpec, datatype_of, depth_of, parse, to_array, to_python
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)

@@ -1,0 +1,94 @@
+"""Requests to one model server: bounded in time, in size and in number."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+
+from modelwright.gateway.address import Address
+from modelwright.http.connection import Connection, Lost, Response, TooLong
+from modelwright.http.pool import Pool
+from modelwright.http.streams import detail, keep_alive, open_stream
+
+MAX_CONNECTIONS = 64
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+
+Headers = Iterable[tuple[str, str]]
+
+
+class Failed(Exception):
+    """A model gave no answer that can be used; `reason` is CamelCase.
+
+    `lasting` says whether the next request is likely to fail as well.
+    """
+
+    def __init__(self, reason: str, message: str, *, lasting: bool = True) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.lasting = lasting
+
+
+class Upstream:
+    """One model server. Redirects are answers as any other; certificates are always verified."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._pool = Pool(self._connect)
+        self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._tls: ssl.SSLContext | None = None
+        host = f"Host: {address.authority}\r\n"
+        self._fixed = f"{host}User-Agent: modelwright-gateway\r\nAccept: */*\r\n"
+
+    async def ask(self, method: str, path: str, seconds: float, headers: Headers = (), body: bytes = b"") -> Response:
+        """The answer, whatever its status; `path` comes after the address's prefix, quoted. Raises Failed.
+
+        `seconds` is for everything: the wait for a free connection, the connection, the answer.
+        """
+        head = self._head(method, path, headers, body)
+        try:
+            async with asyncio.timeout(seconds), self._slots:
+                return await self._pool.exchange(head, body, again=True, limit=MAX_ANSWER_BYTES)
+        except TimeoutError:
+            raise Failed("TimedOut", f"{self._where} gave no whole answer in {seconds:g} s") from None
+        except Lost:
+            message = f"{self._where} closed the connection, or did not speak HTTP, before its answer was whole"
+            raise Failed("ConnectionLost", message) from None
+        except TooLong:
+            raise Failed("AnswerTooLong", f"{self._where} gave more than {MAX_ANSWER_BYTES} bytes") from None
+
+    async def aclose(self) -> None:
+        """Close all idle connections."""
+        await self._pool.aclose()
+
+    @property
+    def _where(self) -> str:
+        return f"{self.address.scheme}://{self.address.authority}"
+
+    def _head(self, method: str, path: str, headers: Headers, body: bytes) -> bytes:
+        lines = [f"{method} {self.address.prefix}{path} HTTP/1.1\r\n{self._fixed}"]
+        lines += [f"{name}: {value}\r\n" for name, value in headers]
+        if method == "POST":
+            lines.append(f"Content-Length: {len(body)}\r\n")
+        return "".join((*lines, "\r\n")).encode("latin-1")
+
+    async def _connect(self) -> Connection:
+        address = self.address
+        try:
+            reader, writer = await open_stream(address.host, address.port, self._context())
+        except ssl.SSLCertVerificationError as fault:
+            message = f"{self._where} shows a certificate that is not trusted: {fault.verify_message}"
+            raise Failed("CertificateNotTrusted", message) from None
+        except OSError as fault:
+            raise Failed("ConnectionFailed", f"{self._where} cannot be reached: {detail(fault)}") from None
+        keep_alive(writer)
+        return Connection(reader, writer)
+
+    def _context(self) -> ssl.SSLContext | None:
+        if self.address.scheme != "https":
+            return None
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
