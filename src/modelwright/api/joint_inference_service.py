@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from modelwright.api.fields import Name, NodeSelector, Path, Port, Size, Url, doc
+from modelwright.api.fields import Label, Name, NodeSelector, Path, Port, Size, Url, doc
 from modelwright.api.inference_model import InferenceModelSpec
 from modelwright.api.meta import Conditions, LastHandled, Metadata, ObservedGeneration
-
-Policy = Literal["confidence", "margin", "crossEntropy", "random"]
 
 DEFAULT_PARAMETERS: dict[str, dict[str, float]] = {
     "confidence": {"threshold": 0.9},
@@ -19,7 +17,7 @@ DEFAULT_PARAMETERS: dict[str, dict[str, float]] = {
     "crossEntropy": {"threshold": 0.5},
     "random": {"probability": 0.1},
 }
-"""What each policy takes, and what that is where it is not given."""
+"""The policies that are built in: what each takes, and what that is where it is not given."""
 
 _PARAMETERS = ", ".join(
     f"`{name}` of {policy} ({'0 or more' if policy == 'crossEntropy' else '0 to 1'}, {default} if absent)"
@@ -44,7 +42,10 @@ class Keep(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
 class HardExampleMining(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Which rows the edge model is not sure of."""
 
-    policy: Annotated[Policy, doc("How a row is found to be hard.")] = "confidence"
+    policy: Annotated[
+        Label,
+        doc(f"How a row is found to be hard: {', '.join(DEFAULT_PARAMETERS)}, or the name of a plug-in."),
+    ] = "confidence"
     parameters: Annotated[
         dict[str, float],
         Meta(max_length=8),

@@ -47,8 +47,8 @@ def program_of(jis: JointInferenceService, edge_url: str, cloud_url: str) -> Gat
 
 
 def parameters_of(mining: HardExampleMining) -> dict[str, float]:
-    """The parameters of the policy, those that are not given at their default."""
-    return {**DEFAULT_PARAMETERS[mining.policy], **mining.parameters}
+    """The parameters of the policy, those that are not given at their default; a plug-in has its own defaults."""
+    return {**DEFAULT_PARAMETERS.get(mining.policy, {}), **mining.parameters}
 
 
 def placement_of(jis: JointInferenceService, edge: Side, capabilities: Capabilities) -> Placement | None:

@@ -312,14 +312,18 @@ def mining_rows() -> Iterator[Row]:
     def mining(policy: str, **parameters: float) -> Object:
         return {"policy": policy, "parameters": parameters}
 
+    policies = ("confidence", "margin", "crossEntropy", "random", "example.energy", "example.com.Low-2_x")
+    misspelt = ("", "Confidence", "energy", "example.", ".energy", "a..b", "a.b\n", "a.b c")
+    yield row("policy", [{"policy": name} for name in policies], [{"policy": name} for name in misspelt])
+    free = {"policy": "example.energy", "parameters": {"temperature": -1.5}}
     yield row(
         "parameters.names",
-        [{}, {"parameters": {"threshold": 0.5}}, mining("random", probability=1), mining("margin", threshold=0)],
+        [{}, free, {"parameters": {"threshold": 0.5}}, mining("random", probability=1), mining("margin", threshold=0)],
         [mining("random", threshold=0.5), mining("confidence", probability=0.5), {"parameters": {"treshold": 0.5}}],
     )
     yield row(
         "parameters.range",
-        [mining("confidence", threshold=1), mining("crossEntropy", threshold=2.5), mining("margin", threshold=0)],
+        [mining("confidence", threshold=1), mining("crossEntropy", threshold=2.5), mining("margin", threshold=0), free],
         [mining("confidence", threshold=1.5), mining("crossEntropy", threshold=-1), mining("random", probability=2)],
     )
 

@@ -58,9 +58,10 @@ def test_the_gateway_is_told_both_models_and_the_whole_policy() -> None:
         ("margin", {"threshold": 0.5}),
         ("crossEntropy", {"threshold": 0.5}),
         ("random", {"probability": 0.1}),
+        ("example.energy", {}),
     ],
 )
-def test_each_policy_has_a_default(policy: Any, expected: dict[str, float]) -> None:
+def test_each_policy_that_is_built_in_has_a_default(policy: str, expected: dict[str, float]) -> None:
     mining = HardExampleMining(policy=policy)
     assert only_workload(plan(joint(hard_example_mining=mining), observed())).program.parameters == expected
 
