@@ -7,8 +7,8 @@ from typing import Any
 from modelwright.api.inference_model import InferenceModel
 from modelwright.reconcile.findings import Check, Finding
 
-EXTRAS = {"onnx": "onnx", "sklearn": "sklearn"}
-"""Frameworks that an optional extra of the same installation brings."""
+EXTRAS = frozenset({"onnx", "sklearn", "tensorflow"})
+"""Frameworks that an optional extra of the same name brings."""
 
 
 def image_needs_containers(model: InferenceModel, observed: Any) -> Finding | None:
@@ -28,9 +28,7 @@ def framework_is_not_available(model: InferenceModel, observed: Any) -> Finding 
     known = ", ".join(sorted(observed.capabilities.frameworks)) or "none"
     message = f"frameworkType {framework or '(empty)'} cannot be served here; there is: {known}"
     if framework in EXTRAS:
-        message += f'; install it with: pip install "modelwright[{EXTRAS[framework]}]", and start again'
-    elif framework == "tensorflow":
-        message += "; export the model to ONNX and set frameworkType to onnx"
+        message += f'; install it with: pip install "modelwright[{framework}]", and start again'
     return Finding("FrameworkUnavailable", message)
 
 

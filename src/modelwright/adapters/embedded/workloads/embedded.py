@@ -40,7 +40,7 @@ from modelwright.ports.workloads import (
 
 Supervisor = BuildSupervisor | CommandSupervisor | ServerSupervisor
 
-_FRAMEWORKS = {"onnx": ("onnxruntime",), "sklearn": ("sklearn", "skops")}
+_FRAMEWORKS = {"onnx": ("onnxruntime",), "sklearn": ("sklearn", "skops"), "tensorflow": ("tensorflow",)}
 
 
 class EmbeddedWorkloads:
