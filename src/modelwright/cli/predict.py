@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from modelwright.cli.context import Connection, ContextOption, KubeconfigOption, NamespaceOption, run
-from modelwright.cli.served import ServedArgument
+from modelwright.cli.served import AnsweringArgument
 
 TIMEOUT_SECONDS = 60.0
+SERVED_BY = "X-Served-By"
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def predict(
-    name: ServedArgument,
+    name: AnsweringArgument,
     data: Annotated[
         str,
         typer.Option(
@@ -36,20 +37,25 @@ def predict(
 ) -> None:
     """Send rows to a served model and print what it answers, as JSON.
 
+    Of a JointInferenceService, a remark says which of its models answered.
+
     Example: modelwright predict iris --data @rows.json
     """
     body = request_body(data)
 
     async def verb() -> int:
         from modelwright.cli import served
-        from modelwright.cli.output import print_json, report
+        from modelwright.cli.output import note, print_json, report
 
         async with Connection(kubeconfig, context, namespace).client() as client:
-            model = await served.find(client, name)
+            model = await served.find_answering(client, name)
         if not model.status.url:
             report(f"{model.metadata.name} does not answer now: {why_not(model)}")
             return 1
-        print_json(await ask(model.status.url, body))
+        answer, side = await ask(model.status.url, body)
+        if side:
+            note(f"answered by: {side}")
+        print_json(answer)
         return 0
 
     run(verb())
@@ -87,8 +93,11 @@ def why_not(model: Any) -> str:
     return f"{condition.reason}: {condition.message}" if condition else "it has not been looked at yet"
 
 
-async def ask(url: str, body: dict[str, Any]) -> Any:
-    """The answer. Raises Unavailable if there is none, Invalid if the model refuses the request."""
+async def ask(url: str, body: dict[str, Any]) -> tuple[Any, str]:
+    """The answer, and which side gave it where a gateway says so.
+
+    Raises Unavailable if there is none, Invalid if the model refuses the request.
+    """
     import httpx2
     import msgspec
 
@@ -105,4 +114,4 @@ async def ask(url: str, body: dict[str, Any]) -> Any:
     if answer.is_error:
         told = value.get("error", value) if isinstance(value, dict) else value
         raise Invalid(f"{url} refused the request (HTTP {answer.status_code}): {told}")
-    return value
+    return value, answer.headers.get(SERVED_BY, "")
