@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from modelwright.api.model_version import ModelVersionStatus
+from modelwright.api.training_model import TrainingModelStatus
 from modelwright.ports.errors import ModelwrightError
 from modelwright.reconcile import conditions
 
@@ -21,9 +22,11 @@ def refused(resource: Any, planned: Any, error: ModelwrightError, now: datetime)
     wanted = say(error.reason, error.message)
     types = {condition.type for condition in wanted}
     others = tuple(condition for condition in planned.conditions if condition.type not in types)
+    message = error.message[: conditions.MESSAGE_LIMIT]
     if isinstance(planned, ModelVersionStatus):
-        message = error.message[: conditions.MESSAGE_LIMIT]
         planned = msgspec.structs.replace(planned, image_build_phase=None, message=message, progress=None)
+    elif isinstance(planned, TrainingModelStatus):
+        planned = msgspec.structs.replace(planned, message=message)
     generation = resource.metadata.generation
     settled = conditions.settle((*wanted, *others), resource.status.conditions, generation, now)
     return msgspec.structs.replace(planned, observed_generation=generation, conditions=settled)

@@ -12,6 +12,7 @@ from modelwright.api.meta import Metadata
 from modelwright.api.model import Model
 from modelwright.api.model_version import ModelVersion, ModelVersionSpec, ModelVersionStatus
 from modelwright.api.storage import LocalStorage, Storage
+from modelwright.api.training_model import TrainingModel, TrainingModelSpec, TrainingModelStatus
 from modelwright.ports.workloads import BuildResult, Capabilities, Failure, ServerStatus, TaskStatus
 from modelwright.reconcile.plan import Plan
 
@@ -74,6 +75,16 @@ def served(name: str = "digits", **changes: Any) -> InferenceModel:
     if status is None:
         status = msgspec.structs.replace(subject.status, observed_generation=1)
     return msgspec.structs.replace(subject, status=status)
+
+
+def training(name: str = "train", *, status: TrainingModelStatus | None = None, **changes: Any) -> TrainingModel:
+    meta = metadata(name, **changes.pop("metadata", {}))
+    local = Storage(local_storage=LocalStorage(path="/models/train"))
+    spec = TrainingModelSpec(
+        model_name="digits", command=("python", "train.py"), image_repo="modelhub/digits", storage=local
+    )
+    spec = msgspec.structs.replace(spec, **changes)
+    return TrainingModel(metadata=meta, spec=spec, status=status or TrainingModelStatus(observed_generation=1))
 
 
 def manifest(*versions: str) -> tuple[InferenceModelFile, ...]:
