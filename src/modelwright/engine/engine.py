@@ -13,15 +13,16 @@ from modelwright.api.model_version import ModelVersion
 from modelwright.api.training_model import TrainingModel
 from modelwright.engine.apply import Applier, Decide
 from modelwright.engine.backoff import Backoff
-from modelwright.engine.cache import Cache, ObjectKey, key_of
+from modelwright.engine.cache import Cache, key_of
 from modelwright.engine.controller import Controller
-from modelwright.engine.gather import BY_MODEL, BY_MODEL_VERSION, INDEXES, Gatherer
+from modelwright.engine.gather import Gatherer
+from modelwright.engine.indexes import INDEXES
 from modelwright.engine.metrics import Metrics
 from modelwright.engine.orphans import OrphanSweeper
+from modelwright.engine.related import Relations
 from modelwright.ports.clock import Clock
 from modelwright.ports.store import Store
 from modelwright.ports.workloads import Owner, Workloads
-from modelwright.reconcile.model_version import former_owner
 
 RESYNC_SECONDS = 600.0
 KINDS: tuple[type, ...] = (Model, ModelVersion, InferenceModel, TrainingModel, JointInferenceService)
@@ -45,6 +46,7 @@ class Engine:
         self._workloads = workloads
         self._resync_seconds = resync_seconds
         self._caches: dict[type, Cache[Any]] = {kind: Cache(store, kind, INDEXES.get(kind)) for kind in KINDS}
+        self._relations = Relations(self._caches)
         self._applier = Applier(store, workloads, self._caches, clock)
         self._sweeper = OrphanSweeper(workloads, self._alive)
         self._controllers = {kind: self._controller(kind, clock) for kind in KINDS}
@@ -76,8 +78,8 @@ class Engine:
             Model: gatherer.model,
             ModelVersion: gatherer.model_version,
             InferenceModel: gatherer.inference_model,
-            TrainingModel: gatherer.not_implemented,
-            JointInferenceService: gatherer.not_implemented,
+            TrainingModel: gatherer.training_model,
+            JointInferenceService: gatherer.joint_inference_service,
         }
         return Controller(self._caches[kind], decide[kind], self._applier, self.metrics, outlived=self._sweeper.look)
 
@@ -93,25 +95,9 @@ class Engine:
     def _wake_all(self, resource: Any) -> None:
         """Have the resource looked at, and who has to do with it."""
         self._controllers[type(resource)].enqueue(key_of(resource))
-        for kind, keys in self._related(resource):
+        for kind, keys in self._relations.of(resource):
             for key in keys:
                 self._controllers[kind].enqueue(key)
-
-    def _related(self, resource: Any) -> list[tuple[type, list[ObjectKey]]]:
-        """Who else has to look when this resource changes."""
-        key = key_of(resource)
-        if isinstance(resource, ModelVersion):
-            served = [key_of(found) for found in self._caches[InferenceModel].by(BY_MODEL_VERSION, key)]
-            return [(Model, [(key[0], resource.spec.model_name)]), (InferenceModel, served)]
-        if isinstance(resource, Model):
-            return [(ModelVersion, [key_of(found) for found in self._unowned_versions(resource)])]
-        return []
-
-    def _unowned_versions(self, model: Model) -> list[ModelVersion]:
-        """The versions of a Model that do not point to it: their owner reference or the Model itself is missing."""
-        versions = self._caches[ModelVersion].by(BY_MODEL, key_of(model))
-        missing = self._caches[Model].get(*key_of(model)) is None
-        return [version for version in versions if missing or former_owner(version) is None]
 
     async def _follow_workloads(self) -> None:
         """Wake the owners of workloads that change. What changed while nobody followed is seen by looking at all."""

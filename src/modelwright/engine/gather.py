@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from modelwright.api.inference_model import InferenceModel
+from modelwright.api.joint_inference_service import JointInferenceService
 from modelwright.api.model import Model
 from modelwright.api.model_version import ModelVersion
-from modelwright.engine.cache import Cache, Index, ObjectKey
+from modelwright.api.training_model import TrainingModel
+from modelwright.engine.indexes import BY_CONTROLLER, BY_MODEL, Caches
 from modelwright.ports.clock import Clock
 from modelwright.ports.workloads import ServerStatus, TaskStatus, Workloads
-from modelwright.reconcile import inference_model, model, model_version, not_implemented
-from modelwright.reconcile.inference_model import server_name
+from modelwright.reconcile import inference_model, joint_inference_service, model, model_version, training_model
 from modelwright.reconcile.plan import Plan
 
-R = TypeVar("R")
-Caches = dict[type, Cache[Any]]
-
-BY_MODEL = "model"
-BY_MODEL_VERSION = "modelVersion"
-
-
-def versions_by_model(version: ModelVersion) -> list[ObjectKey]:
-    """Index of ModelVersions by the Model that they name."""
-    return [(version.metadata.namespace, version.spec.model_name)]
-
-
-def models_by_version(served: InferenceModel) -> list[ObjectKey]:
-    """Index of InferenceModels by the ModelVersion that they name."""
-    name = served.spec.model_version
-    return [(served.metadata.namespace, name)] if name else []
-
-
-INDEXES: dict[type, dict[str, Index]] = {
-    ModelVersion: {BY_MODEL: versions_by_model},
-    InferenceModel: {BY_MODEL_VERSION: models_by_version},
-}
+CHAIN_LIMIT = 100
+"""How many trainings that wait for each other are looked at."""
 
 
 class Gatherer:
@@ -52,10 +33,9 @@ class Gatherer:
         return model.reconcile(resource, model.Observed(versions=versions), self._clock.now())
 
     async def model_version(self, resource: ModelVersion) -> Plan:
-        seen = await self._workloads.observe(resource.metadata.uid)
         observed = model_version.Observed(
             model=self._caches[Model].get(resource.metadata.namespace, resource.spec.model_name),
-            tasks=tuple(status for status in seen if isinstance(status, TaskStatus)),
+            tasks=await self._tasks(resource),
             capabilities=self._workloads.capabilities,
         )
         return model_version.reconcile(resource, observed, self._clock.now())
@@ -64,14 +44,55 @@ class Gatherer:
         name = "" if resource.spec.image else resource.spec.model_version
         version = self._caches[ModelVersion].get(resource.metadata.namespace, name) if name else None
         observed = inference_model.Observed(
-            model_version=version, server=await self._server(resource), capabilities=self._workloads.capabilities
+            model_version=version,
+            server=await self._server(resource, inference_model.server_name(resource)),
+            capabilities=self._workloads.capabilities,
         )
         return inference_model.reconcile(resource, observed, self._clock.now())
 
-    async def not_implemented(self, resource: Any) -> Plan:
-        return not_implemented.reconcile(resource, self._clock.now())
+    async def training_model(self, resource: TrainingModel) -> Plan:
+        namespace, base = resource.metadata.namespace, resource.spec.base_model_version
+        versions = self._caches[ModelVersion]
+        observed = training_model.Observed(
+            base=versions.get(namespace, base) if base else None,
+            result=versions.get(namespace, resource.metadata.name),
+            tasks=await self._tasks(resource),
+            capabilities=self._workloads.capabilities,
+            awaited=self._awaited(resource),
+        )
+        return training_model.reconcile(resource, observed, self._clock.now())
 
-    async def _server(self, resource: InferenceModel) -> ServerStatus | None:
-        wanted = server_name(resource)
+    async def joint_inference_service(self, resource: JointInferenceService) -> Plan:
+        namespace, uid = resource.metadata.namespace, resource.metadata.uid
+        models = self._caches[InferenceModel]
+        observed = joint_inference_service.Observed(
+            edge=models.get(namespace, joint_inference_service.edge_name(resource)),
+            cloud=models.get(namespace, joint_inference_service.cloud_name(resource)),
+            owned=tuple(models.by(BY_CONTROLLER, (namespace, uid))),
+            gateway=await self._server(resource, joint_inference_service.gateway_name(resource)),
+            capabilities=self._workloads.capabilities,
+        )
+        return joint_inference_service.reconcile(resource, observed, self._clock.now())
+
+    # What is asked more than once -----------------------------------------------------------------------------------
+
+    def _awaited(self, resource: TrainingModel) -> tuple[str, ...]:
+        """The versions without an image that this training waits for, each because the training before it does."""
+        namespace, names = resource.metadata.namespace, list[str]()
+        training: TrainingModel | None = resource
+        while training is not None and len(names) < CHAIN_LIMIT:
+            base = training.spec.base_model_version
+            version = self._caches[ModelVersion].get(namespace, base)
+            if not base or base in names or (version is not None and version.status.image_digest):
+                break
+            names.append(base)
+            training = None if base == resource.metadata.name else self._caches[TrainingModel].get(namespace, base)
+        return tuple(names)
+
+    async def _tasks(self, resource: Any) -> tuple[TaskStatus, ...]:
         seen = await self._workloads.observe(resource.metadata.uid)
-        return next((status for status in seen if isinstance(status, ServerStatus) and status.name == wanted), None)
+        return tuple(status for status in seen if isinstance(status, TaskStatus))
+
+    async def _server(self, resource: Any, name: str) -> ServerStatus | None:
+        seen = await self._workloads.observe(resource.metadata.uid)
+        return next((status for status in seen if isinstance(status, ServerStatus) and status.name == name), None)

@@ -19,7 +19,9 @@ from modelwright.ports.workloads import (
     BuildImage,
     BuildResult,
     Capabilities,
+    Command,
     Failure,
+    Gateway,
     HostPath,
     ModelServer,
     Owner,
@@ -28,6 +30,7 @@ from modelwright.ports.workloads import (
     Task,
     TaskStatus,
     VersionStatus,
+    WorkerCounts,
     WorkloadStatus,
 )
 
@@ -43,7 +46,10 @@ HERE = Capabilities(
 
 
 class MemoryWorkloads:
-    """`refusals` by owner name are raised by apply, `broken` versions cannot be loaded, `failures` are of builds."""
+    """`refusals` by owner name are raised by apply, `broken` versions cannot be loaded, `failures` are of tasks.
+
+    `overlaps` are the owners of which a task was started while another one ran.
+    """
 
     def __init__(self) -> None:
         self.applied: dict[Key, Task | Server] = {}
@@ -52,6 +58,7 @@ class MemoryWorkloads:
         self.immovable: set[str] = set()
         self.broken: dict[str, Failure] = {}
         self.failures: dict[str, list[Failure]] = {}
+        self.overlaps: list[str] = []
         self.free = asyncio.Event()
         self.free.set()
         self.applying = asyncio.Event()
@@ -88,6 +95,8 @@ class MemoryWorkloads:
         if there == workload or (there is not None and isinstance(workload, Task)):
             return
         self.calls.append(("start" if there is None else "change", workload.owner.kind, workload.owner.name))
+        if isinstance(workload, Task) and self._runs_for(workload.owner):
+            self.overlaps.append(workload.owner.name)
         self.applied[key] = workload
         self._show(key, self._begun(workload, self._seen.get(key)))
         asyncio.get_running_loop().call_soon(self._advance, key)
@@ -131,6 +140,10 @@ class MemoryWorkloads:
 
     # What it does ---------------------------------------------------------------------------------------------------
 
+    def _runs_for(self, owner: Owner) -> bool:
+        seen = (status for (uid, _), status in self._seen.items() if uid == owner.uid)
+        return any(isinstance(status, TaskStatus) and status.phase in ("Pending", "Running") for status in seen)
+
     def _show(self, key: Key, status: WorkloadStatus) -> None:
         if self._seen.get(key) != status:
             self._seen[key] = status
@@ -149,10 +162,14 @@ class MemoryWorkloads:
             self._paused.append(key)
         elif isinstance(workload, Server):
             self._show(key, self._served(workload))
+        elif workload is not None and isinstance(workload.action, Command):
+            self._train(key, workload)
         elif workload is not None:
             self._show(key, self._built(workload))
 
     def _versions(self, server: Server) -> tuple[VersionStatus, ...]:
+        if isinstance(server.program, Gateway):
+            return ()
         assert isinstance(server.program, ModelServer)
         name = server.program.default
         if name in self.broken:
@@ -160,20 +177,37 @@ class MemoryWorkloads:
         return (VersionStatus(version=name, phase="Ready"),)
 
     def _served(self, server: Server) -> ServerStatus:
-        assert isinstance(server.program, ModelServer)
         before = self._seen[server.owner.uid, server.name]
         assert isinstance(before, ServerStatus)
-        if server.program.default in self.broken:
+        version = server.program.default if isinstance(server.program, ModelServer) else ""
+        if version in self.broken:
             return msgspec.structs.replace(before, up_to_date=False, versions=self._versions(server))
         return msgspec.structs.replace(
             before,
             port=server.port or before.port or 40000,
             replicas=server.replicas,
             ready_replicas=server.replicas,
-            serving_version=server.program.default if server.replicas else "",
+            serving_version=version if server.replicas else "",
             up_to_date=True,
             versions=self._versions(server),
         )
+
+    def _train(self, key: Key, task: Task) -> None:
+        """Pending, running, ended: a step of the event loop for each."""
+        before, now = self._seen[key], datetime.now(UTC)
+        assert isinstance(before, TaskStatus)
+        assert isinstance(task.action, Command)
+        count = task.action.workers
+        if before.phase == "Pending":
+            running = TaskStatus(name=task.name, phase="Running", started_at=now, workers=WorkerCounts(active=count))
+            self._show(key, msgspec.structs.replace(running, node_name="laptop"))
+            asyncio.get_running_loop().call_soon(self._advance, key)
+        elif failures := self.failures.get(task.owner.name):
+            ended = msgspec.structs.replace(before, phase="Failed", failure=failures.pop(0), finished_at=now)
+            self._show(key, msgspec.structs.replace(ended, workers=WorkerCounts(failed=count)))
+        elif before.phase == "Running":
+            ended = msgspec.structs.replace(before, phase="Succeeded", exit_code=0, finished_at=now)
+            self._show(key, msgspec.structs.replace(ended, workers=WorkerCounts(succeeded=count)))
 
     def _built(self, task: Task) -> TaskStatus:
         assert isinstance(task.action, BuildImage)
