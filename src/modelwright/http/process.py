@@ -89,6 +89,10 @@ class Process(ABC):
     def state(self) -> msgspec.Struct:
         """What stands in the state file."""
 
+    def signature(self) -> object:
+        """What is another value when the configuration has changed, None if that cannot be told now."""
+        return _signature(self._place.config)
+
     async def close(self) -> None:  # noqa: B027
         """Ends what the application uses, after its last answer."""
 
@@ -147,15 +151,15 @@ class Process(ABC):
             self.fault = error
 
     async def _apply_seen(self) -> None:
-        self._seen = _signature(self._place.config)
+        self._seen = self.signature()
         await self.apply()
 
     async def _watch(self) -> None:
-        """Applies each change of the file, one after the other."""
+        """Applies each change of the configuration, one after the other."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), POLL_SECONDS)
-            asked, now = self._look.is_set(), _signature(self._place.config)
+            asked, now = self._look.is_set(), self.signature()
             self._look.clear()
             if asked or (now is not None and now != self._seen):
                 await self._apply_change()
