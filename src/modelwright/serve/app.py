@@ -89,10 +89,11 @@ class App:
         head, tensors = split(body, scope["headers"])
         request = v2.decode_request(head)
         with self._select(route) as loaded:
-            names = v2.wanted_outputs(request, loaded)
-            inputs = v2.request_inputs(request, loaded.input_specs, tensors)
+            function = loaded.function(v2.signature_name(request, loaded.model))
+            names = v2.wanted_outputs(request, function.outputs)
+            inputs = v2.request_inputs(request, function.inputs, tensors)
             started = time.perf_counter()
-            results = await loaded.predict(inputs, self._pool)
+            results = await loaded.predict(function, inputs, self._pool)
             self._metrics.inference.observe(time.perf_counter() - started)
             answer, length = v2.encode_response(request, route.model, loaded.config.version, results, names)
             if length:
@@ -102,12 +103,12 @@ class App:
     async def _predict(self, route: Route, _: Message, body: bytes) -> Answer:
         request = v1.decode_request(body)
         with self._select(route) as loaded:
-            names = v1.signature_outputs(request, loaded)
-            inputs = v1.request_inputs(request, loaded.input_specs)
+            function = loaded.function(request.signature_name)
+            inputs = v1.request_inputs(request, function.inputs)
             started = time.perf_counter()
-            results = await loaded.predict(inputs, self._pool)
+            results = await loaded.predict(function, inputs, self._pool)
             self._metrics.inference.observe(time.perf_counter() - started)
-            return Answer(v1.encode_response(request, inputs, results, names), 200, loaded.headers)
+            return Answer(v1.encode_response(request, inputs, results, function.shown), 200, loaded.headers)
 
     def _select(self, route: Route) -> LoadedModel:
         """The version that a route names; raises RequestError: 404 if it is unknown, 503 if none is loaded."""

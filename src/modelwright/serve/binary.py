@@ -43,7 +43,7 @@ class Reader:
             )
         data, self._rest = self._rest[:size], self._rest[size:]
         if datatype.name == "BYTES":
-            return _strings(data, shape, where)
+            return _strings(data, datatype, shape, where)
         wanted = prod(shape) * datatype.dtype.itemsize
         if size != wanted:
             raise RequestError(f"{where} of shape {list(shape)} needs {wanted} bytes; binary_data_size is {size}")
@@ -57,15 +57,17 @@ class Reader:
             raise RequestError(f"the body has {len(self._rest)} bytes more than its tensors announce")
 
 
-def _strings(data: memoryview, shape: tuple[int, ...], where: str) -> Array:
-    items, at = [], 0
+def _strings(data: memoryview, datatype: Datatype, shape: tuple[int, ...], where: str) -> Array:
+    items: list[str | bytes] = []
+    at = 0
     try:
         while at < len(data):
             (length,) = _LENGTH.unpack_from(data, at)
             at += _LENGTH.size + length
             if at > len(data):
                 raise ValueError("a string ends behind the tensor")
-            items.append(bytes(data[at - length : at]).decode())
+            item = bytes(data[at - length : at])
+            items.append(item.decode() if datatype.text else item)
     except (struct.error, ValueError) as error:
         raise RequestError(f"{where} is not a sequence of lengths and UTF-8 strings: {error}") from error
     if len(items) != prod(shape):

@@ -18,6 +18,7 @@ from modelwright.http.asgi import RequestError
 from modelwright.serve.config import DEFAULT_MAX_QUEUE, ServerConfig, VersionConfig
 from modelwright.serve.frameworks.base import LoadOptions, Model
 from modelwright.serve.frameworks.find import find_framework
+from modelwright.serve.signatures import DEFAULT_SIGNATURE, Function, functions_of
 from modelwright.serve.tensors import Array
 from modelwright.serve.warmup import elements, warm_up
 
@@ -31,13 +32,13 @@ class InferencePool:
         self.pending = 0
         self._executor = ThreadPoolExecutor(self.workers, thread_name_prefix="inference")
 
-    async def run(self, model: Model, inputs: dict[str, Array]) -> Mapping[str, Array]:
+    async def run(self, function: Function, inputs: dict[str, Array]) -> Mapping[str, Array]:
         """Raises RequestError (503) at once if the queue is full."""
         if self.pending >= self.workers + self.max_queue:
             raise RequestError("the server is overloaded; try again later", 503, ((b"retry-after", b"1"),))
         self.pending += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, model.predict, inputs)
+            return await asyncio.get_running_loop().run_in_executor(self._executor, function.predict, inputs)
         finally:
             self.pending -= 1
 
@@ -66,22 +67,32 @@ class LoadedModel:
         self.model = model
         self.inline_limit = inline_limit
         self.load_seconds = load_seconds
-        self.input_specs = {spec.name: spec for spec in model.inputs}
-        self.output_names = tuple(spec.name for spec in model.outputs)
+        self.functions = functions_of(model, inline_limit)
         self.headers = ((b"x-model-version", quote(config.version, safe=" /:+@").encode()),)
         self.in_flight = 0
         self._when_idle: Callable[[], None] | None = None
+        self._holders = {id(self)}  # shared by all that hold the same model
 
     def renamed(self, config: VersionConfig) -> LoadedModel:
         """The same model under another number or other labels."""
-        return LoadedModel(config, self.recipe, self.model, self.inline_limit, self.load_seconds)
+        other = LoadedModel(config, self.recipe, self.model, self.inline_limit, self.load_seconds)
+        self._holders.add(id(other))
+        other._holders = self._holders
+        return other
 
-    async def predict(self, inputs: dict[str, Array], pool: InferencePool) -> Mapping[str, Array]:
+    def function(self, signature: str = DEFAULT_SIGNATURE) -> Function:
+        """What a signature's name stands for; raises RequestError (400) if the model has none of that name."""
+        found = self.functions.get(signature)
+        if found is None:
+            raise RequestError(f"the model has no signature {signature!r}; it has {', '.join(self.functions)}")
+        return found
+
+    async def predict(self, function: Function, inputs: dict[str, Array], pool: InferencePool) -> Mapping[str, Array]:
         """All outputs; raises RequestError: 400 if the model refuses the values, 503 if the server is overloaded."""
         try:
-            if elements(inputs) <= self.inline_limit:
-                return self.model.predict(inputs)
-            return await pool.run(self.model, inputs)
+            if elements(inputs) <= function.inline_limit:
+                return function.predict(inputs)
+            return await pool.run(function, inputs)
         except ValueError as error:
             raise RequestError(f"the model cannot compute this request: {error}") from error
 
@@ -102,8 +113,19 @@ class LoadedModel:
 
     def release(self) -> None:
         """Drops the model and gives its memory back to the system; this may take a while."""
-        del self.model
+        model = self.model
+        del self.model, self.functions
+        self._holders.discard(id(self))
+        if not self._holders:
+            _close(model)
+        del model
         _trim_heap()
+
+
+def _close(model: Model) -> None:
+    close = getattr(model, "close", None)
+    if close is not None:
+        close()
 
 
 def _trim_heap() -> None:
@@ -117,5 +139,9 @@ def load_version(config: VersionConfig, recipe: Recipe, allow_unsafe_formats: bo
     started = time.perf_counter()
     options = LoadOptions(threads=recipe.threads or 1, allow_unsafe_formats=allow_unsafe_formats)
     model = find_framework(recipe.framework).load(Path(recipe.path), options)
-    inline_limit = warm_up(model)
+    try:
+        inline_limit = warm_up(model)
+    except BaseException:
+        _close(model)
+        raise
     return LoadedModel(config, recipe, model, inline_limit, time.perf_counter() - started)

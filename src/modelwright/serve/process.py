@@ -7,7 +7,8 @@ import os
 
 from modelwright.http.process import Application, Process, start_log
 from modelwright.serve.config import ServerConfig, read
-from modelwright.serve.options import ServerOptions, config_by_hand
+from modelwright.serve.model_dir import Watch, configurations
+from modelwright.serve.options import ServerOptions
 from modelwright.serve.state import ServerState
 
 __all__ = ["ServerOptions", "run"]
@@ -38,18 +39,28 @@ class ServerProcess(Process):
         self._pool = InferencePool()
         self._registry = Registry(allow_unsafe_formats=options.allow_unsafe_formats, on_change=self.publish)
         self._digest = ""
+        self._watch_folder = Watch(options.model_dir) if options.model_dir else None
 
     @property
     def still_loading(self) -> bool:
         """Whether a thread is loading a model."""
         return self._registry.loading
 
+    def signature(self) -> object:
+        """Of the folder that was given by hand, else of the file."""
+        if self._watch_folder is None:
+            return super().signature()
+        return self._watch_folder.look(self._registry.default_version)
+
     async def apply(self) -> None:
         """Loads and unloads as the configuration says; raises Invalid (ConfigInvalid) if it makes no sense."""
-        config, digest = self._configuration()
+        candidates, digest = self._configurations()
         self.fault = None
-        self._pool.max_queue = config.max_queue
-        await self._registry.apply(config)
+        for config in candidates:
+            self._pool.max_queue = config.max_queue
+            await self._registry.apply(config)
+            if self.serves():
+                break
         self._digest = digest
         self.publish()
 
@@ -76,7 +87,9 @@ class ServerProcess(Process):
             message=fault.message if fault else "",
         )
 
-    def _configuration(self) -> tuple[ServerConfig, str]:
+    def _configurations(self) -> tuple[list[ServerConfig], str]:
+        """What to serve, the best first, and the digest of the file that says so."""
         if self._options.config is None:
-            return config_by_hand(self._options), ""
-        return read(self._options.config)
+            return configurations(self._options), ""
+        config, digest = read(self._options.config)
+        return [config], digest

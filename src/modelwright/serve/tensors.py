@@ -7,7 +7,6 @@ a fraction never for an integer, and what does not fit the data type is refused.
 from __future__ import annotations
 
 import base64
-import binascii
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,11 +27,15 @@ class Binary(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Datatype(NamedTuple):
-    """A data type: its name, numpy's type, and the Python type of its elements in JSON."""
+    """A data type: its name, numpy's type, and the Python type of its elements in JSON.
+
+    `text`: strings must be UTF-8, else they may be any bytes.
+    """
 
     name: str
     dtype: np.dtype[Any]
     element: Any
+    text: bool = True
 
 
 def _table() -> dict[str, Datatype]:
@@ -44,19 +47,26 @@ def _table() -> dict[str, Datatype]:
 
 
 DATATYPES = _table()
+_ANY_BYTES = DATATYPES["BYTES"]._replace(text=False)
 _NAMES = {datatype.dtype: name for name, datatype in DATATYPES.items()}
 
 
 class TensorSpec(msgspec.Struct, frozen=True):
     """A tensor that a model takes or gives; -1 is a dimension of any size, an empty shape is any shape.
 
-    `accepts` names further data types that the model takes for it.
+    `accepts` names further data types that the model takes for it; `binary` strings need not be UTF-8.
     """
 
     name: str
     datatype: str
     shape: tuple[int, ...]
     accepts: frozenset[str] = frozenset()
+    binary: bool = False
+
+    def type_of(self, datatype: str = "") -> Datatype:
+        """How the elements of a tensor that is given for it are read; `datatype` is one that it takes."""
+        name = datatype or self.datatype
+        return _ANY_BYTES if self.binary and name == "BYTES" else DATATYPES[name]
 
     def check(self, shape: tuple[int, ...], name: str = "") -> None:
         """Raises RequestError if an array of this shape does not fit."""
@@ -78,11 +88,12 @@ def datatype_of(array: Array) -> str:
     return name
 
 
-def to_python(array: Array) -> Any:
-    """The array as nested lists of what JSON can spell; bytes become text (base64 if they are not UTF-8)."""
+def to_python(array: Array, *, as_base64: bool = False) -> Any:
+    """The array as nested lists of what JSON can spell; bytes become text (base64 if asked for, or not UTF-8)."""
     if array.dtype.kind not in "OSU":
         return array.tolist()
-    return np.vectorize(_spell, otypes=[object])(array).tolist() if array.size else array.tolist()
+    spell = _base64 if as_base64 else _spell
+    return np.vectorize(spell, otypes=[object])(array).tolist() if array.size else array.tolist()
 
 
 def _spell(value: Any) -> Any:
@@ -91,7 +102,12 @@ def _spell(value: Any) -> Any:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        return {"b64": base64.b64encode(value).decode()}
+        return _base64(value)
+
+
+def _base64(value: Any) -> dict[str, str]:
+    content = value if isinstance(value, bytes) else str(value).encode()
+    return {"b64": base64.b64encode(content).decode()}
 
 
 def depth_of(raw: msgspec.Raw) -> int:
@@ -130,7 +146,7 @@ def parse(value: Any, datatype: Datatype, depth: int, where: str) -> Any:
 def to_array(values: Any, datatype: Datatype, where: str) -> Array:
     """Nested lists as an array; raises RequestError if they are ragged or do not fit the data type."""
     if datatype.name == "BYTES":
-        return _strings(values, where)
+        return _strings(values, datatype, where)
     try:
         if datatype.name in ("FP16", "FP32"):
             with np.errstate(over="raise"):
@@ -142,23 +158,25 @@ def to_array(values: Any, datatype: Datatype, where: str) -> Array:
         raise RequestError(f"{where} is not a full tensor: its rows differ in length or depth") from error
 
 
-def _strings(values: Any, where: str) -> Array:
-    plain = _plain(values, where)
+def _strings(values: Any, datatype: Datatype, where: str) -> Array:
+    plain = _plain(values, datatype, where)
     try:
         array = np.array(plain, dtype=object)
-        if array.size and not all(isinstance(item, str) for item in array.flat):
+        if array.size and not all(isinstance(item, str | bytes) for item in array.flat):
             raise ValueError("ragged")
     except ValueError as error:
         raise RequestError(f"{where} is not a full tensor: its rows differ in length or depth") from error
     return array
 
 
-def _plain(values: Any, where: str) -> Any:
+def _plain(values: Any, datatype: Datatype, where: str) -> Any:
     if isinstance(values, list):
-        return [_plain(item, where) for item in values]
+        return [_plain(item, datatype, where) for item in values]
     if isinstance(values, str):
         return values
     try:
-        return base64.b64decode(values.b64, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise RequestError(f"{where} has a b64 value that is not base64 of UTF-8 text") from error
+        content = base64.b64decode(values.b64, validate=True)
+        return content.decode() if datatype.text else content
+    except ValueError as error:
+        wanted = "base64 of UTF-8 text" if datatype.text else "base64"
+        raise RequestError(f"{where} has a b64 value that is not {wanted}") from error

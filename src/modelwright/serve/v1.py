@@ -11,11 +11,9 @@ import numpy as np
 
 from modelwright.http.asgi import RequestError
 from modelwright.serve.loaded import LoadedModel
+from modelwright.serve.signatures import DEFAULT_SIGNATURE, own_definitions
 from modelwright.serve.state import VersionState
-from modelwright.serve.tensors import DATATYPES, Array, Datatype, TensorSpec, depth_of, parse, to_array, to_python
-
-DEFAULT_SIGNATURE = "serving_default"
-ALL_OUTPUTS = "all_outputs"
+from modelwright.serve.tensors import Array, TensorSpec, depth_of, parse, to_array, to_python
 
 _DTYPES = {"BOOL": "DT_BOOL", "BYTES": "DT_STRING", "FP16": "DT_HALF", "FP32": "DT_FLOAT", "FP64": "DT_DOUBLE"}
 _STATES = {"loading": "LOADING", "ready": "AVAILABLE", "unloading": "UNLOADING", "failed": "END"}
@@ -69,19 +67,6 @@ def _decode_tokens(body: bytes, error: Exception) -> PredictRequest:
         raise refused from error
 
 
-def signature_outputs(request: PredictRequest, loaded: LoadedModel) -> tuple[str, ...]:
-    """The outputs that a signature shows: the primary ones, all, or the one of that name."""
-    name = request.signature_name
-    if name == DEFAULT_SIGNATURE:
-        return loaded.model.primary
-    if name == ALL_OUTPUTS:
-        return loaded.output_names
-    if name in loaded.output_names:
-        return (name,)
-    known = ", ".join((DEFAULT_SIGNATURE, ALL_OUTPUTS, *loaded.output_names))
-    raise RequestError(f"the model has no signature {name!r}; it has {known}")
-
-
 def request_inputs(request: PredictRequest, specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
     """The request's tensors, checked against what the model takes."""
     if request.instances is not msgspec.UNSET:
@@ -94,6 +79,8 @@ def request_inputs(request: PredictRequest, specs: Mapping[str, TensorSpec]) -> 
 
 
 def _rows(instances: Any, specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
+    if not specs:
+        raise RequestError("the signature takes no tensors, so there are no rows; give 'inputs': {}")
     rows = _named_rows(instances)
     if rows is None or (len(specs) == 1 and rows[0].keys() == {"b64"}):
         spec = _only(specs, "instances")
@@ -105,7 +92,7 @@ def _rows(instances: Any, specs: Mapping[str, TensorSpec]) -> dict[str, Array]:
 
 def _stacked(values: list[Any], spec: TensorSpec) -> Array:
     where = f"input {spec.name!r}"
-    datatype = DATATYPES[spec.datatype]
+    datatype = spec.type_of()
     depth = max(len(spec.shape) - 1, 0) if spec.shape else _depth(values[0])
     array = to_array([parse(value, datatype, depth, where) for value in values], datatype, where)
     spec.check(array.shape)
@@ -114,7 +101,7 @@ def _stacked(values: list[Any], spec: TensorSpec) -> Array:
 
 def _tensor(value: Any, spec: TensorSpec, where: str = "") -> Array:
     where = where or f"input {spec.name!r}"
-    datatype: Datatype = DATATYPES[spec.datatype]
+    datatype = spec.type_of()
     depth = len(spec.shape) or _depth(value)
     array = to_array(parse(value, datatype, depth, where), datatype, where)
     if array.ndim != depth:  # lists that are empty end early
@@ -169,7 +156,7 @@ def encode_response(
     """The answer, in the format of the request; numbers that are not finite are the tokens NaN and Infinity."""
     answer: dict[str, Any]
     if request.instances is msgspec.UNSET:
-        outputs = {name: to_python(results[name]) for name in names}
+        outputs = {name: _values(results[name], name) for name in names}
         answer = {"outputs": outputs if len(names) > 1 else outputs[names[0]]}
     else:
         rows = len(next(iter(inputs.values())))
@@ -190,7 +177,12 @@ def _column(array: Array, rows: int, name: str) -> list[Any]:
             f"output {name!r} has shape {list(array.shape)}, not a row for each of the {rows} instances; "
             "use the columnar format ('inputs')"
         )
-    return list(to_python(array))
+    return list(_values(array, name))
+
+
+def _values(array: Array, name: str) -> Any:
+    """TensorFlow Serving's convention: strings of an output `*_bytes` are base64, others text."""
+    return to_python(array, as_base64=name.endswith("_bytes"))
 
 
 def _objects(names: tuple[str, ...], columns: list[list[Any]]) -> list[dict[str, Any]]:
@@ -214,21 +206,23 @@ def _status(state: VersionState) -> dict[str, Any]:
 
 def model_metadata(model_name: str, loaded: LoadedModel) -> dict[str, Any]:
     """The signatures of a version, as TensorFlow Serving's metadata API spells them."""
-    inputs = {spec.name: _tensor_info(spec) for spec in loaded.model.inputs}
-    outputs = {spec.name: _tensor_info(spec) for spec in loaded.model.outputs}
-    shown = {DEFAULT_SIGNATURE: loaded.model.primary, ALL_OUTPUTS: loaded.output_names}
-    shown |= {name: (name,) for name in loaded.output_names if name not in shown}
-    signatures = {
-        signature: {
-            "inputs": inputs,
-            "outputs": {name: outputs[name] for name in names},
-            "method_name": "tensorflow/serving/predict",
-        }
-        for signature, names in shown.items()
-    }
+    definitions = own_definitions(loaded.model)
     return {
         "model_spec": {"name": model_name, "signature_name": "", "version": str(loaded.config.number)},
-        "metadata": {"signature_def": {"signature_def": signatures}},
+        "metadata": {"signature_def": {"signature_def": _definitions(loaded) if definitions is None else definitions}},
+    }
+
+
+def _definitions(loaded: LoadedModel) -> dict[str, Any]:
+    inputs = {spec.name: _tensor_info(spec) for spec in loaded.model.inputs}
+    outputs = {spec.name: _tensor_info(spec) for spec in loaded.model.outputs}
+    return {
+        signature: {
+            "inputs": inputs,
+            "outputs": {name: outputs[name] for name in function.shown},
+            "method_name": "tensorflow/serving/predict",
+        }
+        for signature, function in loaded.functions.items()
     }
 
 

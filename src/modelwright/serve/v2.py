@@ -11,9 +11,10 @@ import msgspec
 from modelwright import __version__
 from modelwright.http.asgi import RequestError
 from modelwright.serve.binary import Reader, to_bytes
+from modelwright.serve.frameworks.base import Model
 from modelwright.serve.loaded import LoadedModel
+from modelwright.serve.signatures import DEFAULT_SIGNATURE, own_signatures
 from modelwright.serve.tensors import (
-    DATATYPES,
     Array,
     Datatype,
     TensorSpec,
@@ -118,7 +119,7 @@ def _tensor(tensor: InferInput, spec: TensorSpec, reader: Reader) -> Array:
     if any(size < 0 for size in shape):
         raise RequestError(f"{where} has shape {tensor.shape}; every dimension must be zero or more")
     spec.check(shape)
-    datatype = DATATYPES[tensor.datatype]
+    datatype = spec.type_of(tensor.datatype)
     size = tensor.binary_size
     if isinstance(tensor.data, msgspec.UnsetType):
         if size is None:
@@ -151,13 +152,23 @@ def _listed(names: Any) -> str:
     return ", ".join(repr(name) for name in sorted(names))
 
 
-def wanted_outputs(request: InferRequest, loaded: LoadedModel) -> tuple[str, ...]:
-    """The outputs to answer with: those asked for, else all."""
+def signature_name(request: InferRequest, model: Model) -> str:
+    """What the request names in its parameters, if the model has signatures of its own."""
+    name = (request.parameters or {}).get("signature_name", DEFAULT_SIGNATURE)
+    if own_signatures(model) is None:
+        return DEFAULT_SIGNATURE
+    if not isinstance(name, str):
+        raise RequestError("parameters.signature_name must be a string, the name of a signature")
+    return name
+
+
+def wanted_outputs(request: InferRequest, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The outputs to answer with: those asked for, else all that are known."""
     if not request.outputs:
-        return loaded.output_names
+        return known
     for output in request.outputs:
-        if output.name not in loaded.output_names:
-            raise RequestError(f"the model has no output {output.name!r}; it gives {_listed(loaded.output_names)}")
+        if output.name not in known:
+            raise RequestError(f"the model has no output {output.name!r}; it gives {_listed(known)}")
     names = tuple(output.name for output in request.outputs)
     if len(set(names)) < len(names):
         raise RequestError("an output is asked for twice")

@@ -33,8 +33,8 @@ def warm_up(model: Model) -> int:
     try:
         first = seconds_per_run(model, single)
     except Exception as error:
-        if any(-1 in spec.shape[1:] for spec in model.inputs):
-            return 0  # its free dimensions may have a lower limit that no model file states
+        if any(-1 in spec.shape[1:] or not spec.shape or spec.datatype == "BYTES" for spec in model.inputs):
+            return 0  # no model file states the lower limit of a free dimension, or what a string must spell
         raise Invalid(f"the model cannot run on zeros of its own shapes: {error}", reason="ModelInvalid") from error
     if first > INLINE_SECONDS:
         return 0

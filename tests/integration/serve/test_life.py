@@ -39,7 +39,7 @@ def test_nothing_is_accepted_before_a_model_is_loaded(site: Any, listener: socke
     site.write(1)
     site.start(fd=listener.fileno()).ready()
     site.config = site.folder / "bad.json"
-    site.write(2, modelName="other", frameworkType="tensorflow")
+    site.write(2, modelName="other", frameworkType="caffe")
     bad = site.start(fd=listener.fileno())
     assert bad.exit() == 1
     assert bad.state.phase == "failed"
@@ -109,7 +109,7 @@ def test_a_second_signal_ends_at_once(site: Any, client: Any) -> None:
     ("change", "reason", "message"),
     [
         ({"versions": [{"version": "v1", "number": 1, "path": "/nowhere"}]}, "ModelNotFound", "no model folder"),
-        ({"frameworkType": "tensorflow"}, "FrameworkUnavailable", "Convert the model to ONNX"),
+        ({"frameworkType": "caffe"}, "FrameworkUnavailable", "Convert the model to ONNX"),
         ({"frameworkType": "sklearn"}, "ModelNotFound", "holds no *.skops file"),
     ],
 )

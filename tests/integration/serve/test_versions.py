@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -96,3 +101,82 @@ def test_versions_and_labels_are_reached_over_http(site: Any, client: Any) -> No
         body = {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}
         status, headers, answer = one.ask("POST", "/v2/models/times/versions/v3/infer", body)
         assert (status, headers["X-Model-Version"], answer["outputs"][0]["data"]) == (200, "v3", [3.0, 6.0])
+
+
+@contextlib.contextmanager
+def by_hand(site: Any, base: Path) -> Iterator[int]:
+    """A server on a folder; its port."""
+    command = [sys.executable, "-m", "modelwright.serve", "--model-dir", str(base), "--name", "times"]
+    with (
+        (site.folder / "log").open("wb") as log,
+        subprocess.Popen(
+            [*command, "--framework", "onnx", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=log
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().decode()
+            assert line.startswith("ready"), (site.folder / "log").read_text()
+            yield int(line.rpartition(":")[2])
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def status(one: Any) -> list[tuple[str, str]]:
+    answer = one.ask("GET", "/v1/models/times")[2]["model_version_status"]
+    return [(each["version"], each["state"]) for each in answer]
+
+
+def test_the_highest_numbered_folder_is_served_and_a_new_one_follows_without_a_failed_request(
+    site: Any, client: Any, until: Any, tmp_path: Path
+) -> None:
+    base, staged = tmp_path / "base", tmp_path / "staged"
+    for number in (1, 2):
+        shutil.copytree(site.models / str(number), base / str(number))
+    shutil.copytree(site.models / "7", staged)
+    failures: list[Any] = []
+    with by_hand(site, base) as port, client(port) as one:
+
+        def answer() -> int:
+            code, headers, body = one.ask("POST", "/v1/models/times:predict", {"instances": [[1, 0]]})
+            if code != 200 or headers["X-Model-Version"] != str(int(body["predictions"][0][0])):
+                failures.append(body)
+            return int(headers["X-Model-Version"])
+
+        assert (answer(), status(one)) == (2, [("2", "AVAILABLE")])
+        shutil.copytree(site.models / "3", base / "3")  # in place, file by file
+        until(lambda: answer() == 3, "the third version")
+        staged.rename(base / "7")
+        until(lambda: answer() == 7, "the seventh version")
+        until(lambda: status(one) == [("7", "AVAILABLE")], "the former one to be unloaded")
+        assert one.ask("POST", "/v1/models/times/versions/7:predict", {"instances": [[1, 0]]})[0] == 200
+        assert one.ask("POST", "/v1/models/times/versions/3:predict", {"instances": [[1, 0]]})[0] == 404
+        (base / "8").mkdir()
+        (base / "8/model.onnx").write_bytes(b"not a model yet")
+        until(lambda: ("8", "END") in status(one), "the broken version to be said")
+        assert answer() == 7
+        shutil.copy(site.models / "8" / "model.onnx", base / "8/model.onnx")
+        until(lambda: answer() == 8, "the mended version")
+        shutil.rmtree(base / "8")
+        until(lambda: answer() == 7, "the highest that is left")
+    assert failures == []
+
+
+def test_a_broken_newest_version_at_the_start_leaves_the_next_one_to_serve(
+    site: Any, client: Any, until: Any, tmp_path: Path
+) -> None:
+    base = tmp_path / "base"
+    for number in (1, 2):
+        shutil.copytree(site.models / str(number), base / str(number))
+    (base / "3").mkdir()
+    (base / "3/model.onnx").write_bytes(b"half a cop")
+    with by_hand(site, base) as port, client(port) as one:
+        body = {"instances": [[1, 0]]}
+        assert one.ask("POST", "/v1/models/times:predict", body)[2] == {"predictions": [[2.0, 0.0]]}
+        assert "version 3: ModelInvalid" in (site.folder / "log").read_text()
+        shutil.copy(site.models / "3" / "model.onnx", base / "3/model.onnx")
+
+        def third() -> bool:
+            return bool(one.ask("POST", "/v1/models/times:predict", body)[2] == {"predictions": [[3.0, 0.0]]})
+
+        until(third, "the mended version")

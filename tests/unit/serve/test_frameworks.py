@@ -199,7 +199,7 @@ def test_a_pickle_is_served_with_permission_and_skops_is_preferred(tmp_path: Pat
 
 
 def test_an_unknown_framework_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    for name in ("tensorflow", "caffe"):
+    for name in ("torch", "caffe"):
         error = refused(name, tmp_path)
         assert error.reason == "FrameworkUnavailable"
         assert "modelwright.frameworks" in error.message

@@ -186,8 +186,8 @@ async def test_small_requests_run_on_the_loop_and_large_ones_in_a_thread() -> No
             return super().predict(inputs)
 
     version, pool = loaded(Naming(-1, 2), inline_limit=4), InferencePool(1)
-    await version.predict({"x": np.zeros((2, 2))}, pool)
-    await version.predict({"x": np.zeros((3, 2))}, pool)
+    await version.predict(version.function(), {"x": np.zeros((2, 2))}, pool)
+    await version.predict(version.function(), {"x": np.zeros((3, 2))}, pool)
     assert threads[0] == threading.current_thread().name
     assert threads[1].startswith("inference")
 
@@ -197,10 +197,12 @@ async def test_a_full_queue_refuses_at_once_and_empties_again() -> None:
     model, pool = Scripted(-1, 2), InferencePool(max_queue=1)
     version, request = loaded(model, inline_limit=0), {"x": np.zeros((1, 2))}
     model.gate.clear()
-    waiting = [asyncio.ensure_future(version.predict(request, pool)) for _ in range(pool.workers + 1)]
+    waiting = [
+        asyncio.ensure_future(version.predict(version.function(), request, pool)) for _ in range(pool.workers + 1)
+    ]
     await asyncio.sleep(0)
     with pytest.raises(RequestError, match="overloaded") as caught:
-        await version.predict(request, pool)
+        await version.predict(version.function(), request, pool)
     assert (caught.value.status, caught.value.headers) == (503, ((b"retry-after", b"1"),))
     model.gate.set()
     await asyncio.gather(*waiting)
@@ -213,7 +215,8 @@ async def test_values_that_a_model_refuses_are_the_clients_fault() -> None:
     model.fail = True
     for limit in (0, 100):
         with pytest.raises(RequestError, match="no such values") as caught:
-            await loaded(model, limit).predict({"x": np.zeros((1, 2))}, pool)
+            version = loaded(model, limit)
+            await version.predict(version.function(), {"x": np.zeros((1, 2))}, pool)
         assert caught.value.status == 400
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,7 +19,10 @@ class LoadOptions(msgspec.Struct, frozen=True):
 
 
 class Model(Protocol):
-    """A loaded model. `predict` is called from several threads at once."""
+    """A loaded model. `predict` is called from several threads at once.
+
+    If it has a method `close`, that is called once, after its last request, and gives its memory back.
+    """
 
     @property
     def platform(self) -> str:
@@ -39,6 +42,26 @@ class Model(Protocol):
 
     def predict(self, inputs: dict[str, Array]) -> Mapping[str, Array]:
         """All outputs for inputs that fit `inputs`; raises ValueError if the model cannot compute these values."""
+
+
+class Signature(NamedTuple):
+    """A function of a model that requests can name: the tensors that it takes and gives, and how it is computed."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    predict: Callable[[dict[str, Array]], Mapping[str, Array]]
+
+
+class SignatureModel(Model, Protocol):
+    """A model with signatures of its own, as a SavedModel has; what `Model` promises is that of the default one."""
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """What requests can name."""
+
+    @property
+    def definitions(self) -> Mapping[str, Any]:
+        """All that the model defines, in the form of TensorFlow Serving's metadata: signature_def by name."""
 
 
 class Framework(Protocol):

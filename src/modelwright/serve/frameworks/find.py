@@ -22,6 +22,10 @@ def find_framework(name: str) -> Framework:
         from modelwright.serve.frameworks.sklearn import SklearnFramework
 
         return SklearnFramework()
+    if wanted == "tensorflow":
+        from modelwright.serve.frameworks.tensorflow import TensorflowFramework
+
+        return TensorflowFramework()
     return _plug_in(name, wanted)
 
 
@@ -46,8 +50,8 @@ def _plug_in(name: str, wanted: str) -> Framework:
                     reason="FrameworkUnavailable",
                 ) from error
     raise NotFound(
-        f"this server cannot run the framework {name!r}; it runs onnx and sklearn. Convert the model to ONNX "
-        f"(tf2onnx, torch.onnx), install a plug-in of the entry-point group {GROUP}, or serve it from a container "
+        f"this server cannot run the framework {name!r}; it runs onnx, sklearn and tensorflow. Convert the model "
+        f"to ONNX (torch.onnx), install a plug-in of the entry-point group {GROUP}, or serve it from a container "
         "on Kubernetes",
         reason="FrameworkUnavailable",
     )
