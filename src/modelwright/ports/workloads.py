@@ -262,12 +262,13 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BuildResult(msgspec.Struct, frozen=True, rename="camel"):
-    """`tag` is the candidate that was taken; `resolved` is host/repository@digest."""
+    """`tag` is the candidate that was taken; `resolved` is host/repository@digest; `files` are those of the model."""
 
     digest: str
     tag: str
     resolved: str
     size_bytes: int
+    files: int = 0
     metrics: dict[str, float] = {}
 
 
@@ -317,12 +318,20 @@ class VersionStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     failure: Failure | None = None
 
 
+class AskedModel(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How a gateway finds one of the models that it asks; `failure` says why it cannot use it, None if it can."""
+
+    side: Literal["edge", "cloud"]
+    failure: Failure | None = None
+
+
 class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """How a Server is doing.
 
     `serving_version` is what every ready replica answers with by default, empty while they differ or none is ready.
     `up_to_date` says that all wanted replicas run the applied value, are ready, and nothing else runs any more.
     `kept_path` and `kept_bytes` speak of its `Kept` volume, if it has one: where it is on the node, and its content.
+    `asked` speaks of the models that a gateway has asked.
     """
 
     name: str
@@ -338,6 +347,7 @@ class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     node_name: str = ""
     kept_path: str = ""
     kept_bytes: int = 0
+    asked: tuple[AskedModel, ...] = ()
 
 
 WorkloadStatus = TaskStatus | ServerStatus
