@@ -55,7 +55,8 @@ def reconcile(jis: JointInferenceService, observed: Observed, now: datetime) -> 
         return Plan(untouched=True)
     if jis.metadata.deletion_timestamp is not None:
         return Plan()
-    edge, cloud = side_of(jis, "edge", observed.edge), side_of(jis, "cloud", observed.cloud)
+    edge = side_of(jis, "edge", observed.edge, observed.gateway)
+    cloud = side_of(jis, "cloud", observed.cloud, observed.gateway)
     gateway = wanted_gateway(jis, edge, cloud, observed.capabilities)
     found = (gateway_problem(gateway, observed.gateway), problem_of(jis, edge), problem_of(jis, cloud))
     problems = tuple(problem for problem in found if problem is not None)

@@ -86,7 +86,7 @@ def wants_more_than_plain_requests(_: JointInferenceService, side: Side) -> Prob
 
 
 def has_no_replicas(_: JointInferenceService, side: Side) -> Problem | None:
-    if side.answers or side.seen is None or side.seen.spec.replicas:
+    if side.available or side.seen is None or side.seen.spec.replicas:
         return None
     reason = "EdgeModelScaledToZero" if side.layer == "edge" else "CloudModelScaledToZero"
     text = f"InferenceModel {side.name} has replicas 0: raise them to have it answer"
@@ -94,7 +94,7 @@ def has_no_replicas(_: JointInferenceService, side: Side) -> Problem | None:
 
 
 def is_stalled(_: JointInferenceService, side: Side) -> Problem | None:
-    if side.answers or side.seen is None:
+    if side.available or side.seen is None:
         return None
     told = conditions.find(side.seen.status.conditions, "Stalled")
     if told is None or told.status != "True":
@@ -104,11 +104,18 @@ def is_stalled(_: JointInferenceService, side: Side) -> Problem | None:
 
 
 def does_not_answer(_: JointInferenceService, side: Side) -> Problem | None:
-    if side.answers or side.seen is None:
+    if side.available or side.seen is None:
         return None
     told = conditions.headline(side.seen.status.conditions)
     why = f": {told.message}" if told is not None and told.type != "Ready" else ""
     return not_ready(side, f"InferenceModel {side.name} does not answer yet{why}")
+
+
+def is_of_no_use_to_the_gateway(_: JointInferenceService, side: Side) -> Problem | None:
+    if side.fault is None:
+        return None
+    text = f"the gateway cannot use InferenceModel {side.name}: {side.fault.message}"
+    return Problem(reason=side.fault.reason, message=text, stalled=not side.fault.retryable, warn=True)
 
 
 def not_ready(side: Side, text: str) -> Problem:
@@ -125,4 +132,5 @@ CHECKS: tuple[Check, ...] = (
     has_no_replicas,
     is_stalled,
     does_not_answer,
+    is_of_no_use_to_the_gateway,
 )

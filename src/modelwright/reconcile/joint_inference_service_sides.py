@@ -8,6 +8,7 @@ import msgspec
 
 from modelwright.api.inference_model import InferenceModel, InferenceModelSpec
 from modelwright.api.joint_inference_service import JointInferenceService, JointModelStatus
+from modelwright.ports.workloads import Failure, ServerStatus
 from modelwright.reconcile import conditions
 
 Layer = Literal["edge", "cloud"]
@@ -25,6 +26,8 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     foreign: InferenceModel | None
     """What bears the name of an inline model, and was not made for this service."""
     url: str
+    fault: Failure | None = None
+    """Why the gateway cannot use it, although it answers."""
 
     @property
     def field(self) -> str:
@@ -32,11 +35,16 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.layer}Model"
 
     @property
-    def answers(self) -> bool:
-        """Whether somebody who asks it now is answered."""
+    def available(self) -> bool:
+        """Whether somebody who asks it now is answered, as it says itself."""
         if self.seen is None or secured(self.seen):
             return False
         return bool(self.seen.status.url) and conditions.is_true(self.seen.status.conditions, "Available")
+
+    @property
+    def answers(self) -> bool:
+        """Whether it is of use to the gateway now."""
+        return self.available and self.fault is None
 
     @property
     def status(self) -> JointModelStatus:
@@ -44,7 +52,9 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
         return JointModelStatus(name=self.name, url=self.url, ready=self.answers)
 
 
-def side_of(jis: JointInferenceService, layer: Layer, found: InferenceModel | None) -> Side:
+def side_of(
+    jis: JointInferenceService, layer: Layer, found: InferenceModel | None, gateway: ServerStatus | None
+) -> Side:
     """The model of a layer; `found` is the InferenceModel of its name."""
     wanted = jis.spec.edge_model if layer == "edge" else jis.spec.cloud_model
     foreign = found if wanted.spec is not None and found is not None and not is_controlled(found, jis) else None
@@ -56,6 +66,7 @@ def side_of(jis: JointInferenceService, layer: Layer, found: InferenceModel | No
         seen=seen,
         foreign=foreign,
         url=(seen.status.url if seen is not None else "") or asked_before(jis, layer),
+        fault=next((asked.failure for asked in gateway.asked if asked.side == layer), None) if gateway else None,
     )
 
 

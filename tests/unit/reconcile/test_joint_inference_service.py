@@ -12,7 +12,7 @@ from tests.unit.reconcile.make_joint import EDGE_SPEC, answering, gateway, joint
 from modelwright.api.inference_model import Auth, InferenceModel
 from modelwright.api.joint_inference_service import Gateway, HardExampleMining, JointModel, Keep
 from modelwright.api.meta import OwnerReference
-from modelwright.ports.workloads import Failure, Placement
+from modelwright.ports.workloads import AskedModel, Failure, Placement
 from modelwright.reconcile import conditions
 from modelwright.reconcile.joint_inference_service import Observed, cloud_name, edge_name, gateway_name, reconcile
 from modelwright.reconcile.plan import Plan
@@ -288,6 +288,28 @@ def test_an_edge_model_that_does_not_answer_is_said_and_the_cloud_answers(
 def test_a_model_that_is_stalled_and_goes_on_serving_is_no_fault_of_the_service() -> None:
     status = plan(joint(), observed(cloud=answering("large", stalled="ChecksumMismatch"))).status
     assert state(status.conditions)["Ready"] == "True"
+
+
+def test_a_model_that_the_gateway_cannot_use_is_said_although_it_answers() -> None:
+    differ = Failure(reason="ModelsDiffer", message="output 'number' is no digit")
+    found = gateway(joint(), asked=(AskedModel(side="edge"), AskedModel(side="cloud", failure=differ)))
+    status = plan(joint(), observed(gateway=found)).status
+    assert reason(status.conditions, "Stalled") == "ModelsDiffer"
+    assert "cannot use InferenceModel large: output 'number' is no digit" in message(status)
+    assert reason(status.conditions, "Available") == "EdgeOnly"
+    assert not status.cloud_model.ready
+
+    slow = Failure(reason="TimedOut", message="no answer in 2 s", retryable=True)
+    after = plan(joint(), observed(gateway=gateway(joint(), asked=(AskedModel(side="edge", failure=slow),))))
+    assert reason(after.status.conditions, "Reconciling") == "TimedOut"
+    assert after.warn
+
+
+def test_what_a_model_says_itself_comes_before_what_the_gateway_finds() -> None:
+    gone = Failure(reason="Unreachable", message="connection refused", retryable=True)
+    found = gateway(joint(), asked=(AskedModel(side="cloud", failure=gone),))
+    scaled = answering("large", **DOWN, replicas=0)
+    assert reason(plan(joint(), observed(cloud=scaled, gateway=found)).status.conditions) == "CloudModelScaledToZero"
 
 
 def test_what_a_person_must_mend_comes_first_and_nothing_is_left_out() -> None:

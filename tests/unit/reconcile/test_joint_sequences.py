@@ -13,7 +13,7 @@ from tests.unit.reconcile.make_joint import EDGE_SPEC, answering, gateway, joint
 from modelwright.api.inference_model import InferenceModel
 from modelwright.api.joint_inference_service import HardExampleMining, JointInferenceService, JointModel
 from modelwright.api.kinds import decode, kind_of, to_dict
-from modelwright.ports.workloads import Failure, ServerStatus
+from modelwright.ports.workloads import AskedModel, Failure, ServerStatus
 from modelwright.reconcile.joint_inference_service import Observed, edge_name, gateway_name, reconcile
 from modelwright.reconcile.owners import owner_reference
 from modelwright.reconcile.plan import Plan
@@ -29,6 +29,7 @@ SPECS = (
 GATEWAYS: tuple[dict[str, Any] | None, ...] = (
     {},
     {"up_to_date": False},
+    {"asked": (AskedModel(side="edge", failure=Failure(reason="ModelsDiffer", message="no")),)},
     {"ready_replicas": 0, "up_to_date": False},
     {"up_to_date": False, "failure": Failure(reason="ConfigInvalid", message="no")},
     {"up_to_date": False, "failure": Failure(reason="CrashLoopBackOff", message="again", retryable=True)},
