@@ -10,15 +10,17 @@ from pathlib import Path
 import msgspec
 
 from modelwright.agent.metrics import read_metrics
+from modelwright.lineage import statement
 from modelwright.oci.base import NO_BASE, Base, load
 from modelwright.oci.local import LocalRepository
 from modelwright.oci.push import Pushed, push_folder
 from modelwright.oci.reference import parse, split_name
+from modelwright.oci.referrers import Artifact, attach
 from modelwright.oci.storage import ImageStorage
-from modelwright.ports.errors import Forbidden, Rejected, Terminal
+from modelwright.ports.errors import Forbidden, ModelwrightError, Rejected, Retryable, Terminal, Unavailable
 from modelwright.ports.images import Images
 from modelwright.ports.worker import Built
-from modelwright.ports.workloads import BuildImage, BuildResult, HostPath
+from modelwright.ports.workloads import BuildImage, BuildResult, HostPath, Provenance
 
 BASE_HOST = "docker.io"
 """Where a base image without a host is, such as `busybox`."""
@@ -44,7 +46,8 @@ def build(
 ) -> Built:
     """Pack and push. `forbidden` folders are never packed; `credentials` is a docker config.json.
 
-    Raises Terminal (StorageNotSupported), Forbidden (StorageForbidden), and what scanning and pushing raise.
+    Raises Terminal (StorageNotSupported), Forbidden (StorageForbidden), Unavailable (ProvenanceNotAttached),
+    and what scanning and pushing raise.
     """
     source = _folder(action, forbidden)
     with contextlib.ExitStack() as stack:
@@ -53,7 +56,9 @@ def build(
         watcher = _Watcher(report)
         pushed = push_folder(source, images, action.tags, base=base, watcher=watcher)
         name = images.name
-    metrics, note = _metrics(source)
+        metrics, note = _metrics(source)
+        if action.provenance is not None:
+            _attach(action.provenance, images, pushed, metrics)
     return Built(_result(pushed, name, metrics), note)
 
 
@@ -63,8 +68,24 @@ def _result(pushed: Pushed, name: str, metrics: dict[str, float]) -> BuildResult
         tag=pushed.tag or "",
         resolved=f"{name}@{pushed.digest}",
         size_bytes=pushed.size,
+        files=pushed.files,
         metrics=metrics,
     )
+
+
+def _attach(provenance: Provenance, images: Images, pushed: Pushed, metrics: dict[str, float]) -> None:
+    """Say beside the image what it was made from. Nothing is lost if that fails: the next attempt finds the image."""
+    document = statement.statement(provenance, images.name, pushed.digest, metrics)
+    annotations = {statement.PREDICATE_ANNOTATION: statement.PREDICATE_TYPE}
+    try:
+        attach(images, pushed.digest, Artifact(statement.MEDIA_TYPE, document, annotations))
+    except ModelwrightError as error:
+        after = error.after if isinstance(error, Retryable) else None
+        raise Unavailable(
+            f"{images.name}@{pushed.digest} is pushed, and its lineage could not be attached: {error.message}",
+            reason="ProvenanceNotAttached",
+            after=after,
+        ) from error
 
 
 @contextlib.contextmanager

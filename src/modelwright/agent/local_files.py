@@ -40,13 +40,21 @@ def path_of(url: str, policy: Policy) -> Path:
         mode = resolved.lstat().st_mode
     except (OSError, RuntimeError) as error:
         raise NotFound(f"{path} does not exist or cannot be read on this machine", reason="DownloadNotFound") from error
-    if not policy.allow_files or any(resolved.is_relative_to(place.resolve()) for place in policy.forbidden_folders):
+    if not policy.allow_files or _is_forbidden(resolved, policy):
         raise Forbidden(f"{path} may not be read: take a file outside of it", reason="DownloadPathForbidden")
     if stat.S_ISLNK(mode):
         raise Rejected(f"{path} is a link: name the file or folder itself", reason="DownloadIsLink")
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise Rejected(f"{path} is neither a file nor a folder", reason="DownloadIsSpecial")
     return resolved
+
+
+def _is_forbidden(path: Path, policy: Policy) -> bool:
+    """Whether it lies in a forbidden folder, or holds one."""
+    if any(path.is_relative_to(place.resolve()) for place in policy.readable_folders):
+        return False
+    forbidden = [place.resolve() for place in policy.forbidden_folders]
+    return any(path.is_relative_to(place) or place.is_relative_to(path) for place in forbidden)
 
 
 def copy_file(source: Path, target: Path, moved: Moved) -> tuple[Digest, int]:

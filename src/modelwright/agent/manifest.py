@@ -25,18 +25,19 @@ class File(msgspec.Struct, frozen=True):
 
 
 class FolderManifest(msgspec.Struct, frozen=True):
-    """All files, sorted by path."""
+    """All files, sorted by path; `digest` is that of the file which they were unpacked from, where there was one."""
 
     files: tuple[File, ...]
+    digest: str = ""
 
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files)
 
 
-def describe(folder: Path) -> FolderManifest:
+def describe(folder: Path, digest: str = "") -> FolderManifest:
     """Read all files. Raises Mismatch for what is neither a file nor a folder."""
-    return FolderManifest(tuple(_file(folder, path, lambda _count: None) for path in _paths(folder)))
+    return FolderManifest(tuple(_file(folder, path, lambda _count: None) for path in _paths(folder)), digest)
 
 
 def verify(folder: Path, manifest: FolderManifest, moved: Callable[[int], None]) -> None:

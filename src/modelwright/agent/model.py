@@ -9,7 +9,7 @@ Nothing is flushed to the disk: after a power loss a folder that is not whole is
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,8 +17,11 @@ import msgspec
 
 from modelwright.agent.build import LocalRegistry, open_repository
 from modelwright.agent.manifest import FolderManifest, describe, verify
+from modelwright.agent.policy import Policy
+from modelwright.oci.disk import remove_tree
 from modelwright.ports.errors import Mismatch
-from modelwright.ports.workloads import Download, ModelSource
+from modelwright.ports.worker import Obtained
+from modelwright.ports.workloads import Download, ModelImage, ModelSource
 
 Report = Callable[[int, int], None]
 """Called with bytes done and bytes in all (0: not known)."""
@@ -30,43 +33,59 @@ def obtain(
     registry: LocalRegistry,
     *,
     forbidden: tuple[Path, ...] = (),
+    readable: tuple[Path, ...] = (),
     secret: Path | None = None,
     report: Report | None = None,
-) -> Path:
-    """The folder of the verified model, `folder/model`; what is there already is verified and used.
+) -> Obtained:
+    """Put the verified model into `folder/model`; what is there already is verified and used.
 
-    `secret` is a folder with the keys of the source's secret as files; nothing is read from `forbidden` folders.
+    `secret` is a folder with the keys of the source's secret as files; nothing is read from `forbidden` folders but
+    what is `readable` in them. The files are read-only, so that who is given them does not change them by accident.
     One process at a time may do this for one folder.
     Raises what downloading and pulling raise: Mismatch, Rejected, Forbidden, NotFound, Invalid, Unavailable.
     """
     report = report or _silent
     model, manifest = folder / "model", folder / "manifest.json"
-    if _is_whole(model, manifest, report):
-        return model
+    known = _whole(model, manifest, report)
+    if known is not None and (known.digest or isinstance(source, ModelImage)):
+        _seal(model)
+        return Obtained(known.digest)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     manifest.unlink(missing_ok=True)
-    shutil.rmtree(model, ignore_errors=True)
+    remove_tree(model)
+    digest = ""
     if isinstance(source, Download):
-        _download(source, model, forbidden, secret, report)
+        digest = _download(
+            source, model, Policy(forbidden_folders=forbidden, readable_folders=readable), secret, report
+        )
     else:
         _pull(source.image, model, registry, secret, report)
     fresh = folder / ".manifest.json.new"
-    fresh.write_bytes(msgspec.json.encode(describe(model)))
+    fresh.write_bytes(msgspec.json.encode(describe(model, digest)))
+    _seal(model)
     fresh.replace(manifest)
-    return model
+    return Obtained(digest)
 
 
 def _silent(_done: int, _total: int) -> None:
     pass
 
 
-def _is_whole(model: Path, manifest: Path, report: Report) -> bool:
+def _whole(model: Path, manifest: Path, report: Report) -> FolderManifest | None:
+    """What is there, if that is what was put there."""
     try:
         known = msgspec.json.decode(manifest.read_bytes(), type=FolderManifest)
         verify(model, known, _adding_up(known.size, report))
     except (OSError, msgspec.MsgspecError, Mismatch):
-        return False
-    return True
+        return None
+    return known
+
+
+def _seal(model: Path) -> None:
+    for place, _, files in os.walk(model):
+        for name in files:
+            Path(place, name).chmod(0o444)
+        Path(place).chmod(0o555)
 
 
 def _adding_up(total: int, report: Report) -> Callable[[int], None]:
@@ -80,14 +99,10 @@ def _adding_up(total: int, report: Report) -> Callable[[int], None]:
     return moved
 
 
-def _download(
-    source: Download, destination: Path, forbidden: tuple[Path, ...], secret: Path | None, report: Report
-) -> None:
+def _download(source: Download, destination: Path, policy: Policy, secret: Path | None, report: Report) -> str:
     from modelwright.agent.fetch import fetch
-    from modelwright.agent.policy import Policy
 
-    policy = Policy(forbidden_folders=forbidden)
-    fetch(
+    fetched = fetch(
         source.url,
         destination,
         sha256sum=source.sha256sum,
@@ -96,6 +111,7 @@ def _download(
         report=report,
         durable=False,
     )
+    return fetched.digest
 
 
 def _pull(image: str, destination: Path, registry: LocalRegistry, secret: Path | None, report: Report) -> None:

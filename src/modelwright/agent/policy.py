@@ -11,7 +11,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Limits of downloads; times are in seconds.
 
     `allow_private`: whether loopback and private networks may be reached.
-    `allow_files`: whether `file://` may be read, though nothing below `forbidden_folders`.
+    `allow_files`: whether `file://` may be read, though nothing below `forbidden_folders` but `readable_folders`.
     `ca_file`: a private CA (PEM), trusted besides the system's.
     `stall_timeout`: how long a server may send nothing.
     `attempts`: how often in a row it may fail without sending at least a mebibyte.
@@ -20,6 +20,7 @@ class Policy(msgspec.Struct, frozen=True):
     allow_private: bool = True
     allow_files: bool = True
     forbidden_folders: tuple[Path, ...] = ()
+    readable_folders: tuple[Path, ...] = ()
     ca_file: Path | None = None
     max_bytes: int = 1 << 40
     max_redirects: int = 5

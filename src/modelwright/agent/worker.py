@@ -20,7 +20,7 @@ import msgspec
 from modelwright.agent.build import LocalRegistry, build
 from modelwright.agent.model import obtain
 from modelwright.ports.errors import ModelwrightError
-from modelwright.ports.worker import Built, Done, Failed, Moved, Obtain, Reply, Request
+from modelwright.ports.worker import Built, Done, Failed, Moved, Obtain, Obtained, Reply, Request
 from modelwright.ports.workloads import Failure
 
 _REPORT_SECONDS = 0.2
@@ -67,20 +67,20 @@ class _Answering:
         else:
             self._say(Done(msgspec.Raw(msgspec.json.encode(result))))
 
-    def _do(self, request: Request) -> Built | None:
+    def _do(self, request: Request) -> Built | Obtained:
         registry = LocalRegistry(request.registry_host, Path(request.registry_storage))
         forbidden = tuple(Path(path) for path in request.forbidden)
         if isinstance(request, Obtain):
             secret = Path(request.secret) if request.secret else None
-            obtain(
+            return obtain(
                 request.source,
                 Path(request.folder),
                 registry,
                 forbidden=forbidden,
+                readable=tuple(Path(path) for path in request.readable),
                 secret=secret,
                 report=self._report,
             )
-            return None
         return build(
             request.action,
             registry,

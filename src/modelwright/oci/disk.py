@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from modelwright.ports.errors import Unavailable
@@ -66,6 +67,14 @@ def sync_path(path: Path) -> None:
         sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder of ours with all that is in it, even if its folders are read-only; best effort."""
+    for place, _, _ in os.walk(path) if not path.is_symlink() else ():
+        with suppress(OSError):
+            Path(place).chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def make_folders(path: Path) -> None:

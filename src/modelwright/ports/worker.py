@@ -27,7 +27,15 @@ class Obtain(msgspec.Struct, tag="obtain", rename="camel", kw_only=True):
     registry_host: str
     registry_storage: str
     forbidden: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    """Folders in forbidden ones that may be read all the same."""
     secret: str = ""
+
+
+class Obtained(msgspec.Struct, frozen=True):
+    """`digest` is that of the file that was downloaded, `sha256:HEX`; empty for an image."""
+
+    digest: str = ""
 
 
 class Moved(msgspec.Struct, tag="moved", rename="camel"):

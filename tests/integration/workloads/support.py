@@ -44,6 +44,7 @@ QUICK = Timing(
     fetch_retry_cap=0.5,
     drain=10.0,
     task_grace=2.0,
+    task_poll=0.05,
     busy_poll=0.02,
     rest_poll=0.2,
     port_retry=0.2,

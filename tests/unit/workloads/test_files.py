@@ -11,7 +11,7 @@ import pytest
 
 from modelwright.adapters.embedded.workloads import logs
 from modelwright.adapters.embedded.workloads.records import RunDirectory, ServerRecord, TaskRecord
-from modelwright.adapters.embedded.workloads.state import StateFile
+from modelwright.adapters.embedded.workloads.state import ServerState, StateFile
 from modelwright.agent.manifest import describe, verify
 from modelwright.agent.metrics import read_metrics
 from modelwright.ports.errors import Invalid, Mismatch, Rejected, Unavailable
@@ -67,7 +67,7 @@ def test_one_program_at_a_time_holds_a_run_directory(tmp_path: Path, monkeypatch
 
 
 def test_a_state_is_read_when_it_is_another(tmp_path: Path) -> None:
-    file = StateFile(tmp_path / "state.json")
+    file = StateFile(tmp_path / "state.json", ServerState)
     assert not file.look()
     (tmp_path / "state.json").write_text(json.dumps({"pid": 1, "phase": "ready", "defaultVersion": "v1", "new": 1}))
     assert file.look()

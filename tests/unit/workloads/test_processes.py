@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -19,20 +18,20 @@ import pytest
 from modelwright.adapters.embedded.workloads.cache import ModelCache, Report, key_of
 from modelwright.adapters.embedded.workloads.changes import Changes
 from modelwright.adapters.embedded.workloads.listener import ask, reserve
+from modelwright.adapters.embedded.workloads.memory import Table
 from modelwright.adapters.embedded.workloads.process import (
     NONCE,
     Process,
+    Stat,
     carrying,
     identify,
     is_alive,
     new_nonce,
-    resident_by_session,
     spawn,
     sweep,
 )
 from modelwright.adapters.embedded.workloads.sampler import MemorySampler
 from modelwright.adapters.embedded.workloads.timing import Timing
-from modelwright.agent import run
 from modelwright.http.handover import serve_handover
 from modelwright.ports.errors import Forbidden, Unavailable
 from modelwright.ports.workloads import Download, ModelImage, ModelSource, Owner
@@ -100,13 +99,13 @@ async def test_what_a_process_left_behind_is_found_by_its_nonce() -> None:
     await until(lambda: not list(carrying(nonce)), "its end")
 
 
-async def test_memory_is_summed_by_session_and_limited() -> None:
+async def test_memory_is_summed_and_limited() -> None:
     ended = asyncio.Event()
     used: list[int] = []
     script = "import time; x = bytearray(64 << 20); time.sleep(600)"
     identity = spawn([sys.executable, "-S", "-c", script], env=dict(os.environ))
     process = Process(identity, new_nonce("test"), ended.set)
-    await until(lambda: resident_by_session().get(identity.pid, 0) > 64 << 20, "the memory")
+    await until(lambda: Table.look().of_session(identity.pid) > 64 << 20, "the memory")
     sampler = MemorySampler(0.01)
     sampler.limit(identity.pid, 32 << 20, used.append)
     await until(lambda: used, "the sample")
@@ -116,6 +115,26 @@ async def test_memory_is_summed_by_session_and_limited() -> None:
     assert len(used) == 1
     assert used[0] > 64 << 20
     sampler.close()
+
+
+def a_stat(parent: int, group: int, rss: int, session: int = 10) -> Stat:
+    return Stat(alive=True, parent=parent, group=group, session=session, started="1", rss=rss)
+
+
+def test_each_worker_answers_for_its_group_and_for_what_descends_from_it() -> None:
+    table = Table(
+        {
+            10: a_stat(1, 10, 1),  # the runner
+            11: a_stat(10, 11, 10),  # a worker
+            12: a_stat(11, 12, 100, session=12),  # its child in a session of its own
+            13: a_stat(10, 11, 1000),  # what its child has left in its group
+            14: a_stat(10, 14, 10000),  # another worker
+            15: a_stat(1, 11, 100000, session=15),  # a group of that number elsewhere
+        }
+    )
+    assert (table.of_worker(11, 10), table.of_worker(14, 10)) == (1110, 10000)
+    assert (table.below(10), table.of_session(10), table.of_session(12)) == (11110, 11011, 100)
+    assert table.of_worker(99, 10) == table.below(99) == 0
 
 
 # Sockets ------------------------------------------------------------------------------------------------------------
@@ -186,13 +205,14 @@ SOURCE = Download("http://x/model", "AB" * 32)
 async def test_a_model_is_obtained_once_tried_again_and_removed(tmp_path: Path) -> None:
     calls: list[str] = []
 
-    async def obtain(source: ModelSource, namespace: str, folder: Path, report: Report) -> None:
+    async def obtain(source: ModelSource, namespace: str, folder: Path, report: Report) -> str:
         calls.append(namespace)
         if len(calls) == 1:
             raise Unavailable("not now")
         if len(calls) == 2:
             raise Forbidden("not you")
         folder.joinpath("model").mkdir(parents=True)
+        return "sha256:ab"
 
     timing = Timing(backoff_first=0.01, backoff_cap=0.01, fetch_retry_cap=0.02)
     cache = ModelCache(tmp_path, obtain, timing, lambda: None)
@@ -200,7 +220,7 @@ async def test_a_model_is_obtained_once_tried_again_and_removed(tmp_path: Path) 
     assert cache.look(SOURCE, "other") is held
     while not held.ready:
         await asyncio.wait_for(cache.changed(), DEADLINE)
-    assert (len(calls), held.failure, held.path.is_dir()) == (3, None, True)
+    assert (len(calls), held.failure, held.path.is_dir(), held.digest) == (3, None, True, "sha256:ab")
     cache.keep_only([key_of(SOURCE, "default")])
     assert held.path.is_dir()
     cache.keep_only([])
@@ -209,7 +229,10 @@ async def test_a_model_is_obtained_once_tried_again_and_removed(tmp_path: Path) 
 
 
 def test_keys_follow_content_where_it_is_known() -> None:
-    assert key_of(SOURCE, "a") == key_of(Download("http://y/other", "ab" * 32), "b") == f"file-{'ab' * 32}"
+    key = key_of(SOURCE, "a")
+    assert key == key_of(Download("http://y/other/model?x=1", "ab" * 32), "b")
+    assert key.startswith(f"file-{'ab' * 32}-")
+    assert key != key_of(Download("http://x/another", "ab" * 32), "a")
     image = ModelImage("127.0.0.1:5000/hub/m@sha256:" + "cd" * 32)
     assert key_of(image, "a") == f"image-sha256-{'cd' * 32}"
     unknown = Download("http://x/model")
@@ -217,39 +240,43 @@ def test_keys_follow_content_where_it_is_known() -> None:
     assert len(keys) == 3
 
 
-# The runner ---------------------------------------------------------------------------------------------------------
+async def test_a_model_that_is_doubted_is_verified_before_it_is_used_again(tmp_path: Path) -> None:
+    calls: list[Path] = []
+    go = asyncio.Event()
+
+    async def obtain(source: ModelSource, namespace: str, folder: Path, report: Report) -> str:
+        calls.append(folder)
+        if len(calls) > 1:
+            await go.wait()
+        return ""
+
+    cache = ModelCache(tmp_path, obtain, Timing(), lambda: None)
+    image = ModelImage("127.0.0.1:5000/hub/m@sha256:" + "cd" * 32)
+    held = cache.look(image, "default")
+    await until(lambda: held.ready, "the model")
+    cache.doubt("another")
+    cache.doubt(key_of(image, "default"))
+    assert not held.ready
+    assert cache.look(image, "default", anew=True) is held
+    go.set()
+    await until(lambda: held.ready, "the model again")
+    assert calls == [cache.path(key_of(image, "default")).parent] * 2
+    cache.close()
 
 
-async def run_command(folder: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    argv = [sys.executable, "-m", "modelwright.agent.run", "--folder", str(folder), *words]
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    await process.communicate()
-    result = folder / "result.json"
-    return process.returncode or 0, json.loads(result.read_text()) if result.exists() else {}
+async def test_a_failed_fetch_is_begun_at_once_for_who_asks_anew(tmp_path: Path) -> None:
+    calls: list[str] = []
 
+    async def obtain(source: ModelSource, namespace: str, folder: Path, report: Report) -> str:
+        calls.append(namespace)
+        if len(calls) == 1:
+            raise Forbidden("not you")
+        return "sha256:cd"
 
-async def test_the_runner_writes_down_how_a_command_ended_and_never_runs_it_twice(tmp_path: Path) -> None:
-    code, result = await run_command(tmp_path, "--", "/bin/sh", "-c", f"echo x >> {tmp_path}/count; exit 4")
-    assert (code, result["exitCode"], result["reason"]) == (0, 4, "")
-    code, again = await run_command(tmp_path, "--", "/bin/sh", "-c", f"echo x >> {tmp_path}/count")
-    assert (code, again) == (1, result)
-    assert (tmp_path / "count").read_text() == "x\n"
-
-
-async def test_the_runner_says_which_signal_ended_a_command(tmp_path: Path) -> None:
-    _, result = await run_command(tmp_path, "--", "/bin/sh", "-c", "kill -KILL $$")
-    assert (result["exitCode"], "SIGKILL" in result["message"]) == (-9, True)
-
-
-async def test_the_runner_gives_a_command_its_grace(tmp_path: Path) -> None:
-    script = f"trap 'echo saved > {tmp_path}/saved; exit 0' TERM; while :; do sleep 0.01; done"
-    _, result = await run_command(tmp_path, "--deadline", "0.5", "--", "/bin/sh", "-c", script)
-    assert (result["reason"], result["exitCode"]) == ("DeadlineExceeded", 0)
-    assert (tmp_path / "saved").exists()
-
-
-def test_the_runner_needs_a_command() -> None:
-    with pytest.raises(SystemExit):
-        run.main(["--folder", "/tmp"])
+    cache = ModelCache(tmp_path, obtain, Timing(fetch_retry_cap=600.0), lambda: None)
+    held = cache.look(SOURCE, "default")
+    await until(lambda: held.failure, "the failure")
+    assert cache.look(SOURCE, "default").failure
+    assert cache.look(SOURCE, "default", anew=True).failure is None
+    await until(lambda: held.ready, "the model")
+    cache.close()

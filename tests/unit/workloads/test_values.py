@@ -10,19 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelwright.adapters.embedded.workloads import mounts, program, quantity
+from modelwright.adapters.embedded.workloads import program, quantity
 from modelwright.adapters.embedded.workloads.replica import expand
 from modelwright.adapters.embedded.workloads.timing import Backoff
 from modelwright.ports.errors import Invalid
 from modelwright.ports.workloads import (
     Download,
-    HostPath,
     ModelServer,
-    ModelSource,
-    Mount,
     Owner,
     Resources,
-    Scratch,
     ServedVersion,
     Server,
 )
@@ -152,29 +148,3 @@ def test_in_place_what_was_served_is_kept_until_the_new_default_is_here() -> Non
     assert [(version.version, version.number) for version in both.versions] == [("v2", 1), ("v1", 2)]
     rolled = plan(("v2",), ("v1",), served=served)
     assert rolled is None
-
-
-# Mounts -------------------------------------------------------------------------------------------------------------
-
-
-def test_paths_below_and_above_mounts_are_made_real(tmp_path: Path) -> None:
-    model, data = tmp_path / "model", Download("http://x/d")
-    model.mkdir()
-    places: dict[ModelSource, Path] = {data: tmp_path / "cache"}
-    given = (Mount(HostPath(str(model)), "/kubedl-model"), Mount(data, "/datasets/d"), Mount(Scratch(), "/scratch"))
-    root = tmp_path / "root"
-    mounts.lay_out(given, root, places)
-    mounts.lay_out(given, root, places)
-
-    def real(text: str) -> str:
-        return mounts.real_path(text, given, root, places)
-
-    assert real("/kubedl-model") == str(model)
-    assert real("/kubedl-model/sub/x") == str(model / "sub" / "x")
-    assert real("/datasets") == str(root / "datasets")
-    assert real("/datasets/d/train.csv") == str(tmp_path / "cache" / "train.csv")
-    assert real("/scratch") == str(root / "scratch")
-    assert (root / "datasets" / "d").readlink() == tmp_path / "cache"
-    assert (root / "scratch").is_dir()
-    for other in ("/etc", "/", "kubedl-model", "text", "/kubedl-models"):
-        assert real(other) == other

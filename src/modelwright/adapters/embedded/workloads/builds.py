@@ -31,6 +31,9 @@ class BuildSupervisor(TaskSupervisor):
         if self._task is not None:
             self._task.cancel()
 
+    def _after(self) -> None:
+        """Nothing: a build holds nothing that others share."""
+
     async def _run(self) -> TaskStatus:
         task = self.record.task
         request = self._request(task.action)

@@ -5,46 +5,29 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import time
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from modelwright.adapters.embedded.workloads import logs, mounts, quantity
-from modelwright.adapters.embedded.workloads.cache import key_of
-from modelwright.adapters.embedded.workloads.process import (
-    NONCE,
-    Identity,
-    Process,
-    identify,
-    is_alive,
-    new_nonce,
-    spawn,
-    sweep,
-)
-from modelwright.adapters.embedded.workloads.records import TaskRecord
-from modelwright.adapters.embedded.workloads.replica import expand
+from modelwright.adapters.embedded.workloads import launch, logs, mounts, quantity, seals
+from modelwright.adapters.embedded.workloads.cache import Held, key_of
+from modelwright.adapters.embedded.workloads.fetching import fetch
+from modelwright.adapters.embedded.workloads.limits import WorkerLimits
+from modelwright.adapters.embedded.workloads.outcome import RunState, counts, outcome
+from modelwright.adapters.embedded.workloads.process import Identity, Process, identify, is_alive, new_nonce, sweep
+from modelwright.adapters.embedded.workloads.progress import ProgressFile
+from modelwright.adapters.embedded.workloads.records import TaskRecord, write_atomically
 from modelwright.adapters.embedded.workloads.site import Site
+from modelwright.adapters.embedded.workloads.state import StateFile
 from modelwright.adapters.embedded.workloads.task import TaskSupervisor
-from modelwright.ports.errors import Terminal, Unavailable
-from modelwright.ports.workloads import Command, Failure, ModelSource, Task, TaskStatus
+from modelwright.ports.errors import Invalid, Terminal, Unavailable
+from modelwright.ports.workloads import Command, Download, Failure, ModelSource, Progress, Task, TaskStatus
 
-_RUNNER = (sys.executable, "-m", "modelwright.agent.run")
-_INTERRUPTED = Failure(
-    reason="Interrupted", message="it was ended before it was done, and is not run again by itself", retryable=True
-)
-
-
-class Result(msgspec.Struct, rename="camel"):
-    """What the runner wrote down (`agent.run` is the other side)."""
-
-    exit_code: int
-    started_at: datetime
-    finished_at: datetime
-    reason: str = ""
-    message: str = ""
+_MOST_WORKERS = 256
+_CLEARING_SECONDS = 10.0
+_CLEARING_POLL = 0.02
 
 
 def check(task: Task, command: Command) -> None:
@@ -55,6 +38,10 @@ def check(task: Task, command: Command) -> None:
             "leave image empty to run the command itself, or use the Kubernetes mode",
             reason="NeedsContainers",
         )
+    if not command.command:
+        raise Invalid(f"{task.name}: there is no command, and no image that brings one")
+    if not 1 <= command.workers <= _MOST_WORKERS:
+        raise Invalid(f"{task.name}: workers must be at least 1 and at most {_MOST_WORKERS}")
     mounts.check(command.mounts)
     quantity.memory_limit(task.resources)
 
@@ -68,30 +55,42 @@ class CommandSupervisor(TaskSupervisor):
         self._process: Process | None = None
         self._exited = asyncio.Event()
         self._stopping = False
-        self._killed_for: Failure | None = None
-        self._models: dict[ModelSource, Path] = {}
+        self._workers = StateFile(self.folder / "workers.json", RunState)
+        self._steps: ProgressFile | None = None
+        self._limits = WorkerLimits(site.sampler, quantity.memory_limit(record.task.resources), self._over_limit)
+        self._letting_go: asyncio.TimerHandle | None = None
+
+    @property
+    def _namespace(self) -> str:
+        return self.record.task.owner.namespace
 
     def model_keys(self) -> set[str]:
-        if self.ended:
+        """What it needs until it has ended, and for a while if it failed: it may be tried again."""
+        if self.ended and self._keeps_for() <= 0:
             return set()
-        namespace = self.record.task.owner.namespace
-        return {key_of(source, namespace) for source in mounts.sources(self._command.mounts)}
+        return {key_of(source, self._namespace) for source in mounts.sources(self._command.mounts)}
+
+    def start(self) -> None:
+        super().start()
+        if self.ended:
+            self._after()
 
     async def stop(self) -> None:
         self._stopping = True
         if self._task is None:
             return
-        if self._process is None:  # it has not begun: the next program begins it
+        if self._process is None or self.ended:  # it has not begun, and the next program begins it; or all is done
             self._task.cancel()
         else:
             self._process.signal(signal.SIGTERM)
         await asyncio.wait([self._task])
 
     def release(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        for handle in (self._task, self._letting_go):
+            if handle is not None:
+                handle.cancel()
+        self._limits.release()
         if self._process is not None:
-            self._site.sampler.release(self._process.identity.pid)
             self._process.close()
 
     # Running --------------------------------------------------------------------------------------------------------
@@ -99,12 +98,18 @@ class CommandSupervisor(TaskSupervisor):
     async def _run(self) -> TaskStatus:
         identity = self._find()
         if identity is None and not (self.folder / "started").exists():
-            await self._fetch()
-            identity = self._spawn()
-        if identity is not None:
-            await self._wait(identity)
-        sweep(identity, self.record.nonce)
-        return self._outcome()
+            identity = await self._begin()
+        self._site.ports.hold(self.record.ports)
+        try:
+            if identity is not None:
+                await self._wait(identity)
+            await self._clear(identity)
+            self._look()
+        finally:
+            self._limits.release()
+            self._site.ports.give_back(self.record.ports)
+        await self._doubt_what_it_read()
+        return outcome(self.status, self.folder, self.record.killed)
 
     def _find(self) -> Identity | None:
         """The process of a former run of this program."""
@@ -113,107 +118,153 @@ class CommandSupervisor(TaskSupervisor):
             identity = identify(self._site.found[self.record.nonce])
         return identity if identity is not None and is_alive(identity) else None
 
-    async def _fetch(self) -> None:
-        namespace = self.record.task.owner.namespace
-        for source in mounts.sources(self._command.mounts):
-            while True:
-                held = self._site.models.look(source, namespace)
-                if held.ready:
-                    self._models[source] = held.path
-                    break
-                if held.failure is not None and not held.failure.retryable:
-                    raise Terminal(held.failure.message, reason=held.failure.reason)
-                if held.progress is not None:
-                    self._tell(msgspec.structs.replace(self.status, progress=held.progress))
-                await self._site.models.changed()
+    async def _begin(self) -> Identity:
+        """Have everything at hand and start it. Raises what fetching and mounting raise, and Unavailable."""
+        self.record.begun = self.record.begun or datetime.now(UTC)
+        try:
+            held = await self._fetch()
+            seen = [(key_of(source, self._namespace), model.path) for source, model in held.items()]
+            self.record.seals = {key: await asyncio.to_thread(seals.look, path) for key, path in seen}
+            return self._spawn(held)
+        except OSError as error:
+            message = f"{self.record.task.name} cannot be prepared in {self.folder}: {error}"
+            raise Unavailable(message, reason="DiskError") from error
 
-    def _spawn(self) -> Identity:
-        task, command = self.record.task, self._command
-        self.record.nonce = self.record.nonce or new_nonce(self._site.run.domain)
-        self._site.run.write(self.record)
-        root, work = self.folder / "root", self.folder / "work"
-        mounts.lay_out(command.mounts, root, self._models)
+    async def _fetch(self) -> dict[ModelSource, Held]:
+        sources = mounts.sources(self._command.mounts)
+        try:
+            async with asyncio.timeout(self._seconds_left() or None):
+                held = await fetch(self._site.models, sources, self._namespace, self._waiting)
+        except TimeoutError:
+            raise Terminal(
+                "its models and datasets were not here at its deadline"
+                + (f"; the last time: {self.status.failure.message}" if self.status.failure else ""),
+                reason="DeadlineExceeded",
+            ) from None
+        self.record.downloads = {
+            mount.path: held[mount.volume].digest
+            for mount in self._command.mounts
+            if isinstance(mount.volume, Download)
+        }
+        self._tell(msgspec.structs.replace(self.status, progress=None, failure=None, downloads=self.record.downloads))
+        return held
+
+    def _waiting(self, progress: Progress | None, failure: Failure | None) -> None:
+        self._tell(msgspec.structs.replace(self.status, progress=progress, failure=failure))
+
+    def _seconds_left(self) -> float:
+        """Until the deadline; 0 for none."""
+        seconds, begun = self.record.task.deadline_seconds, self.record.begun
+        if not seconds or begun is None:
+            return 0.0
+        return max(0.001, (begun + timedelta(seconds=seconds) - datetime.now(UTC)).total_seconds())
+
+    def _spawn(self, held: dict[ModelSource, Held]) -> Identity:
+        record, command, work = self.record, self._command, self.folder / "work"
+        models = {source: model.path for source, model in held.items()}
+        layout = mounts.Layout(command.mounts, self.folder / "root", models, self._site.data_dir)
+        layout.make()
         work.mkdir(exist_ok=True)
-        env = self._environment(root)
-        cwd = mounts.real_path(command.working_dir, command.mounts, root, self._models) or str(work)
-        deadline, grace = str(task.deadline_seconds), str(self._site.timing.task_grace)
-        options = ["--folder", str(self.folder), "--deadline", deadline, "--grace", grace, "--cwd", cwd]
-        words = [expand(word, env) for word in (*command.command, *command.args)]
+        record.ports = self._site.ports.take(command.workers)
+        plan = launch.plan(
+            command, layout, record.ports, work=work, deadline=self._seconds_left(), grace=self._site.timing.task_grace
+        )
+        write_atomically(self.folder / "command.json", msgspec.json.encode(plan))
+        within = layout.within(command.progress_file) if command.progress_file else None
+        record.progress = (str(within[0]), str(within[1])) if within is not None else None
+        record.nonce = record.nonce or new_nonce(self._site.run.domain)
+        self._site.run.write(record)
         output = logs.open_log(self.folder / "log")
         try:
-            identity = spawn([*_RUNNER, *options, "--", *words], env={**os.environ, **env}, output=output)
-        except OSError as error:
-            raise Unavailable(f"cannot start a process: {error}", reason="CommandNotStarted") from error
+            record.process = launch.start(self.folder, record.nonce, output)
         finally:
             os.close(output)
-        self.record.process = identity
-        self._site.run.write(self.record)
-        return identity
-
-    def _environment(self, root: Path) -> dict[str, str]:
-        """The command's own variables, each of which may use those before it, with mount paths made real."""
-        env: dict[str, str] = {NONCE: self.record.nonce}
-        for name, value in self._command.env.items():
-            real = mounts.real_path(value, self._command.mounts, root, self._models)
-            env[name] = expand(real, env)
-        return env
+        self._write()  # if not, it is found by its nonce
+        return record.process
 
     async def _wait(self, identity: Identity) -> None:
-        self._process = Process(identity, self.record.nonce, self._exited.set)
-        limit = quantity.memory_limit(self.record.task.resources)
-        self._site.sampler.limit(identity.pid, limit, lambda used: self._over_limit(limit, used))
-        self._tell(
-            msgspec.structs.replace(
-                self.status, phase="Running", progress=None, started_at=self.status.started_at or datetime.now(UTC)
-            )
-        )
+        self._process = process = Process(identity, self.record.nonce, self._exited.set)
+        self._limits.session = identity.pid
         if self._stopping:
-            self._process.signal(signal.SIGTERM)
-        end = None
+            process.signal(signal.SIGTERM)
+        try:
+            await self._watch(process)
+        except Exception:
+            process.kill_all()  # what is not supervised does not run
+            raise
+
+    async def _watch(self, process: Process) -> None:
+        timing, end = self._site.timing, None
         while not self._exited.is_set():
+            self._look()
             logs.rotate(self.folder / "log")
             if self._stopping:
-                end = end or time.monotonic() + self._site.timing.task_grace + 5.0
+                end = end or time.monotonic() + timing.task_grace + 5.0
                 if time.monotonic() > end:
-                    self._process.kill_all()
+                    process.kill_all()
             try:
-                async with asyncio.timeout(self._site.timing.rest_poll):
+                async with asyncio.timeout(timing.task_poll if self._workers.state else timing.busy_poll):
                     await self._exited.wait()
             except TimeoutError:
                 continue
-        self._site.sampler.release(identity.pid)
 
-    def _over_limit(self, limit: int, used: int) -> None:
-        self._killed_for = Failure(
-            reason="OOMKilled",
-            message=f"it used {used >> 20} MiB of memory and its limit is {limit >> 20} MiB: "
-            "raise resources.limits.memory",
+    def _look(self) -> None:
+        """See how its workers are and what it says of its progress."""
+        news = self._workers.look()
+        state = self._workers.state
+        if state is None:
+            return
+        if news:
+            self._limits.watch(state.workers)
+        progress = self._progress_file()
+        if progress is not None:
+            progress.look()
+        self._tell(
+            msgspec.structs.replace(
+                self.status,
+                phase="Running",
+                started_at=state.started_at,
+                workers=counts(state.workers),
+                steps=progress.steps if progress is not None and progress.steps else self.status.steps,
+            )
         )
-        if self._process is not None:
-            self._process.kill_all()
 
-    def _outcome(self) -> TaskStatus:
-        if self._killed_for is not None:
-            return self._failed(self._killed_for, -signal.SIGKILL)
-        try:
-            result = msgspec.json.decode((self.folder / "result.json").read_bytes(), type=Result)
-        except (FileNotFoundError, msgspec.MsgspecError):
-            return self._failed(_INTERRUPTED)
-        status = msgspec.structs.replace(
-            self.status,
-            started_at=result.started_at,
-            finished_at=result.finished_at,
-            exit_code=result.exit_code,
-            progress=None,
-        )
-        if result.exit_code == 0 and not result.reason:
-            return msgspec.structs.replace(status, phase="Succeeded")
-        return msgspec.structs.replace(status, phase="Failed", failure=self._why(result))
+    def _progress_file(self) -> ProgressFile | None:
+        """What was written before this attempt was started does not count."""
+        if self._steps is None and self.record.progress is not None:
+            folder, path = self.record.progress
+            since = (self.folder / "started").stat().st_mtime_ns
+            self._steps = ProgressFile(Path(folder), PurePosixPath(path), since)
+        return self._steps
 
-    def _why(self, result: Result) -> Failure:
-        if result.reason == "Interrupted":
-            return _INTERRUPTED
-        lines = logs.last_lines(self.folder / "log")
-        message = f"{result.message}; last lines: {lines}" if lines else result.message
-        retryable = result.reason == ""
-        return Failure(reason=result.reason or "CommandFailed", message=message, retryable=retryable)
+    def _over_limit(self, failure: Failure) -> None:
+        self.record.killed = failure
+        self._write()
+
+    # Afterwards -----------------------------------------------------------------------------------------------------
+
+    async def _clear(self, identity: Identity | None) -> None:
+        """Wait until nothing of it runs any more: only then may it be said to have ended."""
+        end = time.monotonic() + _CLEARING_SECONDS
+        while sweep(identity or self.record.process, self.record.nonce) and time.monotonic() < end:
+            await asyncio.sleep(_CLEARING_POLL)
+
+    async def _doubt_what_it_read(self) -> None:
+        """What it has changed of the shared models is verified again before somebody else uses it."""
+        for key, seal in self.record.seals.items():
+            if await asyncio.to_thread(seals.look, self._site.models.path(key)) != seal:
+                self._site.models.doubt(key)
+
+    def _after(self) -> None:
+        if self._command.mounts:
+            self._site.collect()
+        seconds = self._keeps_for()
+        if seconds > 0:
+            self._letting_go = asyncio.get_running_loop().call_later(seconds, self._site.collect)
+
+    def _keeps_for(self) -> float:
+        """For how long its models are kept for a next attempt."""
+        failure, ended = self.status.failure, self.status.finished_at
+        if failure is None or not failure.retryable or ended is None:
+            return 0.0
+        return self._site.timing.keep_failed - (datetime.now(UTC) - ended).total_seconds()

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import msgspec
 
-from modelwright.adapters.embedded.workloads import commands, logs, program
+from modelwright.adapters.embedded.workloads import commands, kept, logs, program
 from modelwright.adapters.embedded.workloads.builds import BuildSupervisor
 from modelwright.adapters.embedded.workloads.cache import ModelCache, Report
 from modelwright.adapters.embedded.workloads.changes import Changes
@@ -25,7 +25,7 @@ from modelwright.adapters.embedded.workloads.server import ServerSupervisor
 from modelwright.adapters.embedded.workloads.site import GATEWAY_COMMAND, SERVER_COMMAND, Site
 from modelwright.adapters.embedded.workloads.timing import Timing
 from modelwright.ports.errors import NotFound, Terminal, Unavailable
-from modelwright.ports.worker import Obtain
+from modelwright.ports.worker import Obtain, Obtained
 from modelwright.ports.workloads import (
     BuildImage,
     Capabilities,
@@ -253,7 +253,7 @@ class EmbeddedWorkloads:
             if isinstance(running, ServerSupervisor):
                 running.wake()
 
-    async def _obtain(self, source: ModelSource, namespace: str, folder: Path, report: Report) -> None:
+    async def _obtain(self, source: ModelSource, namespace: str, folder: Path, report: Report) -> str:
         name = source.secret if isinstance(source, Download) else source.pull_secret
         source = self._under_todays_address(source)
         request = Obtain(
@@ -262,9 +262,10 @@ class EmbeddedWorkloads:
             registry_host=self._registry[0],
             registry_storage=str(self._registry[1]),
             forbidden=(str(self._data_dir),),
+            readable=(str(self._data_dir / kept.FOLDER),),
             secret=str(secret_folder(self._data_dir, namespace, name) or ""),
         )
-        await self._pool.run(request, report)
+        return msgspec.json.decode(await self._pool.run(request, report), type=Obtained).digest
 
     def _under_todays_address(self, source: ModelSource) -> ModelSource:
         """An image that was pushed when this registry had another address is still this registry's."""

@@ -37,6 +37,8 @@ class Stat(msgspec.Struct, frozen=True):
     """What the kernel says of a process; `rss` in bytes."""
 
     alive: bool
+    parent: int
+    group: int
     session: int
     started: str
     rss: int
@@ -60,6 +62,8 @@ def _stat_linux(pid: int) -> Stat | None:
     fields = line[line.rindex(")") + 2 :].split()
     return Stat(
         alive=fields[0] not in "ZX",
+        parent=int(fields[1]),
+        group=int(fields[2]),
         session=int(fields[3]),
         started=fields[19],
         rss=int(fields[21]) * _page_size(),
@@ -76,8 +80,14 @@ def _stat_portable(pid: int) -> Stat | None:
         process = psutil.Process(pid)
         with process.oneshot():
             alive = process.status() != psutil.STATUS_ZOMBIE
-            rss = process.memory_info().rss if alive else 0
-            return Stat(alive=alive, session=os.getsid(pid), started=repr(process.create_time()), rss=rss)
+            return Stat(
+                alive=alive,
+                parent=process.ppid(),
+                group=os.getpgid(pid),
+                session=os.getsid(pid),
+                started=repr(process.create_time()),
+                rss=process.memory_info().rss if alive else 0,
+            )
     except (psutil.Error, OSError):
         return None
 
@@ -229,21 +239,27 @@ def carrying(prefix: str) -> Iterator[tuple[int, str]]:
 
 def leaders(prefix: str) -> dict[str, int]:
     """By nonce, the process that was started with it; else one that this process has left behind."""
-    found: dict[str, int] = {}
+    found: dict[str, tuple[bool, float, int]] = {}
     for pid, nonce in carrying(prefix):
         known = stat(pid)
-        if known is not None and (known.session == pid or nonce not in found):
-            found[nonce] = pid
-    return found
+        if known is not None:
+            likely = (known.session != pid, float(known.started), pid)  # it leads a session, and was there first
+            found[nonce] = min(likely, found.get(nonce, likely))
+    return {nonce: pid for nonce, (_, _, pid) in found.items()}
 
 
-def sweep(leader: Identity | None, nonce: str) -> None:
-    """End whatever a process has left behind: the members of its session, and who carries its nonce."""
-    for pid in {pid for pid, _ in carrying(nonce)} | set(_session(leader)):
+def sweep(leader: Identity | None, nonce: str) -> bool:
+    """End whatever a process has left behind: the members of its session, and who carries its nonce.
+
+    Returns whether there was anybody, who may need a moment to be gone.
+    """
+    found = {pid for pid, _ in carrying(nonce)} | set(_session(leader))
+    for pid in found:
         try:
             os.kill(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             continue
+    return bool(found)
 
 
 def _session(leader: Identity | None) -> Iterator[int]:
@@ -258,11 +274,13 @@ def _session(leader: Identity | None) -> Iterator[int]:
             yield pid
 
 
-def resident_by_session() -> dict[int, int]:
-    """Resident bytes of all processes, summed by session."""
-    sums: dict[int, int] = {}
-    for pid in psutil.pids():
-        found = stat(pid)
-        if found and found.alive:
-            sums[found.session] = sums.get(found.session, 0) + found.rss
-    return sums
+def how_it_ended(code: int | None) -> str:
+    """An exit code in words; negative is a signal, None is not known."""
+    if code is None:
+        return "it ended"
+    if code >= 0:
+        return f"it exited with code {code}"
+    try:
+        return f"it was ended by signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"it was ended by signal {-code}"

@@ -11,28 +11,40 @@ import fcntl
 import os
 import re
 import secrets
-import shutil
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from modelwright.adapters.embedded.workloads.process import Identity
+from modelwright.oci.disk import remove_tree
 from modelwright.ports.errors import Invalid, Unavailable
-from modelwright.ports.workloads import ServedVersion, Server, Task, TaskStatus
+from modelwright.ports.workloads import Failure, ServedVersion, Server, Task, TaskStatus
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _LOCK_SECONDS = 5.0
 
 
 class TaskRecord(msgspec.Struct, tag="task", rename="camel", kw_only=True):
-    """A task; `status` is there once it has ended."""
+    """A task; `status` is there once it has ended.
+
+    Of a command: when it was `begun`, the `ports` of its workers, the digests of its `downloads` by mount path,
+    what its models looked like (`seals`, by key), the folder of its `progress` file and the path below that,
+    and why we have `killed` it.
+    """
 
     task: Task
     nonce: str = ""
     process: Identity | None = None
     status: TaskStatus | None = None
+    begun: datetime | None = None
+    ports: tuple[int, ...] = ()
+    downloads: dict[str, str] = {}
+    seals: dict[str, str] = {}
+    progress: tuple[str, str] | None = None
+    killed: Failure | None = None
     removed: bool = False
 
 
@@ -117,7 +129,7 @@ class RunDirectory:
 
     def forget(self, folder: Path) -> None:
         """Remove a workload's files, and its owner's folder with the last of them."""
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         try:
             folder.parent.rmdir()
         except OSError:

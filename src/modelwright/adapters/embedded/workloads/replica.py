@@ -11,7 +11,15 @@ from pathlib import Path
 
 from modelwright.adapters.embedded.workloads import logs
 from modelwright.adapters.embedded.workloads.listener import Listener
-from modelwright.adapters.embedded.workloads.process import NONCE, Identity, Process, is_alive, spawn, sweep
+from modelwright.adapters.embedded.workloads.process import (
+    NONCE,
+    Identity,
+    Process,
+    how_it_ended,
+    is_alive,
+    spawn,
+    sweep,
+)
 from modelwright.adapters.embedded.workloads.records import ReplicaRecord
 from modelwright.adapters.embedded.workloads.state import ServerState, StateFile
 from modelwright.ports.workloads import Failure
@@ -36,7 +44,7 @@ class Replica:
         self._folder = folder
         self._wake = wake
         short = record.nonce.rpartition(".")[2]
-        self._state_file = StateFile(folder / f"state-{short}.json")
+        self._state_file = StateFile(folder / f"state-{short}.json", ServerState)
         self.handover = folder / f"handover-{short}.sock"
         self.process: Process | None = None
         self.killed_for: Failure | None = None
@@ -147,10 +155,7 @@ class Replica:
             if not reason and failed:
                 reason, message = failed.reason, failed.message
             return Failure(reason=reason or "ServerFailed", message=message)
-        code = self.process.exit_code if self.process else None
-        how = "it ended" if code is None else f"it exited with code {code}"
-        if code is not None and code < 0:
-            how = f"it was ended by signal {signal.Signals(-code).name}"
+        how = how_it_ended(self.process.exit_code if self.process else None)
         lines = logs.last_lines(self._folder / "log", self._log_start)
         return Failure(reason="ServerExited", message=f"{how}; last lines: {lines}" if lines else how, retryable=True)
 

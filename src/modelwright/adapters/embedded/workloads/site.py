@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from modelwright.adapters.embedded.workloads.addresses import Ports
 from modelwright.adapters.embedded.workloads.cache import ModelCache
 from modelwright.adapters.embedded.workloads.pool import WorkerPool
 from modelwright.adapters.embedded.workloads.records import RunDirectory
@@ -49,6 +50,7 @@ class Site:
         self.host = host
         self.found = found
         """Processes seen at the start, pid by nonce."""
+        self.ports = Ports()
         self.node_name = node_name
         self.notify = notify
         self.collect = collect

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
@@ -35,16 +35,17 @@ class ServerState(msgspec.Struct, frozen=True, rename="camel"):
         return next((version for version in self.versions if version.version == name), None)
 
 
-_decoder = msgspec.json.Decoder(ServerState)
+Said = TypeVar("Said")
 
 
-class StateFile:
+class StateFile(Generic[Said]):
     """Reads the file again only when it is another than last time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: type[Said]) -> None:
         self.path = path
+        self._decoder = msgspec.json.Decoder(kind)
         self._seen: tuple[int, int, int] | None = None
-        self.state: ServerState | None = None
+        self.state: Said | None = None
 
     def look(self) -> bool:
         """Read it if it has changed, and say whether it has. A broken file is as good as none."""
@@ -53,7 +54,7 @@ class StateFile:
             seen = (found.st_mtime_ns, found.st_ino, found.st_size)
             if seen == self._seen:
                 return False
-            self.state = _decoder.decode(self.path.read_bytes())
+            self.state = self._decoder.decode(self.path.read_bytes())
             self._seen = seen
         except (OSError, msgspec.MsgspecError):
             return False

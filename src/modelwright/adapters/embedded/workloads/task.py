@@ -28,7 +28,9 @@ class TaskSupervisor(ABC):
     def __init__(self, site: Site, record: TaskRecord) -> None:
         self.record = record
         self.folder = site.run.folder(record.task.owner.uid, record.task.name)
-        self.status = record.status or TaskStatus(name=record.task.name, phase="Pending")
+        self.status = record.status or TaskStatus(
+            name=record.task.name, phase="Pending", downloads=record.downloads, node_name=site.node_name
+        )
         self._site = site
         self._task: asyncio.Task[None] | None = None
 
@@ -43,10 +45,10 @@ class TaskSupervisor(ABC):
 
     async def remove(self) -> None:
         """End it and forget it."""
+        self.record.removed = True
         if not self.ended:
-            self.record.removed = True
-            self._site.run.write(self.record)
-            await self.stop()
+            self._write()
+        await self.stop()
         self._site.run.forget(self.folder)
 
     @abstractmethod
@@ -67,13 +69,14 @@ class TaskSupervisor(ABC):
 
     async def _guarded(self) -> None:
         try:
-            self._finish(await self._run())
+            status = await self._run()
         except ModelwrightError as error:
-            self._finish(self._failed(failure_of(error)))
+            status = self._failed(failure_of(error))
         except Exception as error:
             _log.exception("task %s", self.record.task.name)
             message = f"running {self.record.task.name} failed: {error}"
-            self._finish(self._failed(Failure(reason="SupervisionFailed", message=message, retryable=True)))
+            status = self._failed(Failure(reason="SupervisionFailed", message=message, retryable=True))
+        await self._finish(status)
 
     def _failed(self, failure: Failure, exit_code: int | None = None) -> TaskStatus:
         return msgspec.structs.replace(
@@ -84,14 +87,28 @@ class TaskSupervisor(ABC):
             finished_at=datetime.now(UTC),
         )
 
-    def _finish(self, status: TaskStatus) -> None:
-        """Write the end down before anybody hears of it."""
-        if not self.record.removed:
-            self.record.status = status
-            self._site.run.write(self.record)
+    async def _finish(self, status: TaskStatus) -> None:
+        """Write the end down before anybody hears of it; what cannot be written now is written once there is room."""
+        self.record.status = status
+        written = self._write()
         self._tell(status)
-        if self.model_keys():
-            self._site.collect()
+        self._after()
+        while not written:
+            await asyncio.sleep(self._site.timing.port_retry)
+            written = self._write()
+
+    @abstractmethod
+    def _after(self) -> None:
+        """What is left to do once everybody knows that it has ended."""
+
+    def _write(self) -> bool:
+        """Write the record; False if the disk refuses."""
+        try:
+            self._site.run.write(self.record)
+        except OSError as error:
+            _log.warning("task %s: its record cannot be written: %s", self.record.task.name, error)
+            return False
+        return True
 
     def _tell(self, status: TaskStatus) -> None:
         if status != self.status:

@@ -8,7 +8,11 @@ import msgspec
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """`busy_poll` and `rest_poll`: how often state files are looked at during a change and at rest."""
+    """`busy_poll` and `rest_poll`: how often state files are looked at during a change and at rest.
+
+    `task_poll`: how often a running command's progress, workers and log are; `keep_failed`: how long the models and
+    datasets of a command that failed are kept for the next attempt.
+    """
 
     backoff_first: float = 1.0
     backoff_cap: float = 300.0
@@ -16,8 +20,10 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     fetch_retry_cap: float = 300.0
     drain: float = 20.0
     task_grace: float = 30.0
+    keep_failed: float = 600.0
     busy_poll: float = 0.05
     rest_poll: float = 2.0
+    task_poll: float = 1.0
     port_retry: float = 5.0
     handover_patience: float = 30.0
     worker_idle: float = 10.0
