@@ -17,6 +17,7 @@ from modelwright.cli import (
     gateway,
     get,
     image,
+    lineage,
     logs,
     predict,
     rollback,
@@ -27,7 +28,22 @@ from modelwright.cli.output import report
 from modelwright.ports.errors import ModelwrightError
 from modelwright.up import verb as up_verb
 
-VERBS = (up_verb, apply, get, describe, wait_verb, logs, predict, rollback, delete, doctor, crds, server, gateway)
+VERBS = (
+    up_verb,
+    apply,
+    get,
+    describe,
+    wait_verb,
+    logs,
+    predict,
+    lineage,
+    rollback,
+    delete,
+    doctor,
+    crds,
+    server,
+    gateway,
+)
 
 
 def make_app() -> typer.Typer:

@@ -59,6 +59,7 @@ class ModelVersionStatus(msgspec.Struct, frozen=True, rename="camel", omit_defau
     finish_time: Annotated[Time | None, doc("When the build ended, either way.")] = None
     message: Annotated[Message, doc("How the build stands, in words.")] = ""
     size_bytes: Annotated[Size, doc("Size of the image's layers.")] = 0
+    file_count: Annotated[Count, doc("How many files the model has.")] = 0
     metrics: Annotated[Metrics, doc("Numbers that the training wrote beside the model.")] = {}
     progress: Annotated[Progress | None, doc("How far packing and pushing are.")] = None
     attempts: Annotated[Count, doc("How often the build was started.")] = 0

@@ -37,6 +37,7 @@ class Gatherer:
             model=self._caches[Model].get(resource.metadata.namespace, resource.spec.model_name),
             tasks=await self._tasks(resource),
             capabilities=self._workloads.capabilities,
+            parents=self._parents(resource),
         )
         return model_version.reconcile(resource, observed, self._clock.now())
 
@@ -92,6 +93,12 @@ class Gatherer:
     async def _tasks(self, resource: Any) -> tuple[TaskStatus, ...]:
         seen = await self._workloads.observe(resource.metadata.uid)
         return tuple(status for status in seen if isinstance(status, TaskStatus))
+
+    def _parents(self, version: ModelVersion) -> tuple[ModelVersion, ...]:
+        """The versions that it was made from, as far as they exist."""
+        names = version.spec.lineage.parents if version.spec.lineage is not None else ()
+        found = (self._caches[ModelVersion].get(version.metadata.namespace, name) for name in names)
+        return tuple(parent for parent in found if parent is not None)
 
     async def _server(self, resource: Any, name: str) -> ServerStatus | None:
         seen = await self._workloads.observe(resource.metadata.uid)

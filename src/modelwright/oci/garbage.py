@@ -28,7 +28,8 @@ def collect_garbage(storage: ImageStorage, keep_grace_seconds: float, *, untagge
     """Remove blobs that no manifest needs and abandoned uploads, if nothing touched them for the time of grace.
 
     An upload that is being written is never removed, however slow; the grace (hours, or a day) is for the time between
-    a blob and its manifest. `untagged` also removes manifests that no tag, index or subject reaches.
+    a blob and its manifest. What refers to an image that is gone goes as well, unless a tag names it, and stays as
+    long as the image does. `untagged` also removes manifests that no tag, index or subject reaches.
     Manifests that cannot be read make their repository be left alone. Safe beside any number of writers.
     """
     blobs = stale = freed = 0
@@ -44,7 +45,7 @@ def collect_garbage(storage: ImageStorage, keep_grace_seconds: float, *, untagge
 def _collect_repository(repository: StoredRepository, before: float, *, untagged: bool) -> tuple[int, int, int]:
     with repository.locked(exclusive=True):
         try:
-            stale = _unreachable(repository) if untagged else []
+            stale = _unreachable(repository) if untagged else _widowed(repository)
             removed = [digest for digest in stale if repository.drop_manifest_older(digest, before)]
             needed = repository.referenced()
         except ModelwrightError:
@@ -67,6 +68,23 @@ def _unreachable(repository: StoredRepository) -> list[Digest]:
         waiting += [child.digest for child in manifests.children(content)]
         waiting += [referrer.digest for referrer in repository.referrers(digest)]
     return sorted(known - reached)
+
+
+def _widowed(repository: StoredRepository) -> list[Digest]:
+    """Manifests whose subject is gone, and what refers to those in turn; what has a tag or an index stays."""
+    known = set(repository.digests())
+    kept = {repository.read_manifest(tag).digest for tag in repository.tags()}
+    subjects: dict[Digest, Digest] = {}
+    for digest in known:
+        content = manifests.decode(repository.read_manifest(digest))
+        if isinstance(content, manifests.Index):
+            kept.update(child.digest for child in content.manifests)
+        if content.subject is not None:
+            subjects[digest] = content.subject.digest
+    gone: set[Digest] = set()
+    while found := {d for d, subject in subjects.items() if subject not in known - gone and d not in gone | kept}:
+        gone |= found
+    return sorted(gone)
 
 
 def _collect_shared(folder: Path, before: float) -> int:

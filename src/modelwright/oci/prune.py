@@ -42,7 +42,7 @@ def plan(images: Images, keep: tuple[str, ...]) -> Prune:
     needed = {digest for tag in kept for digest in _reach(images, tag)}
     tops = {tag: found.digest for tag in tags if tag not in kept and (found := images.resolve(tag)) is not None}
     doomed = {digest for tag in tops for digest in _reach(images, tag)} - needed
-    doomed |= {found for digest in doomed for found in _referring(images, digest)} - needed
+    doomed |= _attached(images, doomed) - needed
     return Prune(
         tuple(tag for tag, top in tops.items() if top in doomed),
         tuple(tag for tag, top in tops.items() if top not in doomed),
@@ -72,6 +72,17 @@ def _reach(images: Images, reference: str) -> set[Digest]:
                 found |= _reach(images, child.digest)
             except NotFound:
                 continue
+    return found
+
+
+def _attached(images: Images, subjects: set[Digest]) -> set[Digest]:
+    """What refers to these manifests, and what refers to that in turn, such as the signature of a statement."""
+    found: set[Digest] = set()
+    waiting = sorted(subjects)
+    while waiting:
+        new = _referring(images, waiting.pop()) - found
+        found |= new
+        waiting += sorted(new)
     return found
 
 

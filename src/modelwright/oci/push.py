@@ -26,7 +26,7 @@ UPLOADS = 4
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """What a push did: the image's digest, the tag that names it, layer bytes of the image, layers really uploaded."""
+    """What a push did: the image's digest, the tag that names it, layer bytes and files, layers really uploaded."""
 
     digest: Digest
     tag: str | None
@@ -34,6 +34,7 @@ class Pushed(msgspec.Struct, frozen=True):
     layers: int
     uploaded_layers: int
     uploaded_bytes: int
+    files: int = 0
 
 
 class Watcher(Protocol):
@@ -187,7 +188,8 @@ class _Push:
         tag = self._tag(built, tags)
         sizes = [self._uploaded.get(layer.digest, 0) for layer in built.layers]
         uploaded = sum(1 for size in sizes if size)
-        return Pushed(built.digest, tag, built.size, len(built.layers), uploaded, sum(sizes))
+        files = sum(1 for layer in built.layers for entry in layer.plan.entries if not entry.directory)
+        return Pushed(built.digest, tag, built.size, len(built.layers), uploaded, sum(sizes), files)
 
     def _tag(self, built: Image, tags: tuple[str, ...]) -> str | None:
         if not tags:

@@ -19,6 +19,7 @@ from modelwright.reconcile import conditions, names, owners, requests
 from modelwright.reconcile.findings import first_finding
 from modelwright.reconcile.model_version_checks import CHECKS
 from modelwright.reconcile.plan import Notice, Plan
+from modelwright.reconcile.provenance import provenance
 from modelwright.reconcile.repositories import qualified, tag_candidates
 from modelwright.reconcile.retries import ATTEMPTS, retry_delay
 from modelwright.reconcile.storage import node_of, storage_source
@@ -29,11 +30,12 @@ FAILED = "ImageBuildFailed"
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """What is there: the Model of that name, the builds that run or ran, and what this place can do."""
+    """What is there: the Model of that name, the builds that run or ran, what this place can do, and base versions."""
 
     model: Model | None
     tasks: tuple[TaskStatus, ...]
     capabilities: Capabilities
+    parents: tuple[ModelVersion, ...] = ()
 
 
 def reconcile(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
@@ -71,7 +73,7 @@ def runs_now(version: ModelVersion, observed: Observed) -> bool:
     """Whether the attempt that the status speaks of is running, not one that a request has just started."""
     if version.status.image_build_phase != BUILDING:
         return False
-    name = build_task(version, observed.capabilities, max(version.status.attempts, 1)).name
+    name = build_task(version, observed, max(version.status.attempts, 1)).name
     return any(task.name == name and task.phase in ("Pending", "Running") for task in observed.tasks)
 
 
@@ -122,7 +124,7 @@ def build_plan(version: ModelVersion, observed: Observed, now: datetime) -> Plan
 def attempt(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
     """Run the build that is due, and say how it is doing."""
     number = max(version.status.attempts, 1)
-    task = build_task(version, observed.capabilities, number)
+    task = build_task(version, observed, number)
     seen = next((task_status for task_status in observed.tasks if task_status.name == task.name), None)
     if seen is None or seen.phase in ("Pending", "Running"):
         return building(version, task, seen, number, now)
@@ -131,9 +133,13 @@ def attempt(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
     return failed(version, observed, task, seen, now)
 
 
-def build_task(version: ModelVersion, capabilities: Capabilities, number: int) -> Task:
-    """The build as a Task; a further attempt, or one that was asked for again, has another name."""
-    spec = version.spec
+def build_task(version: ModelVersion, observed: Observed, number: int) -> Task:
+    """The build as a Task; a further attempt, or one that was asked for again, has another name.
+
+    What is attached to the image has no part in the name: a base version may get its image while this build runs,
+    and that must not start a second one.
+    """
+    spec, capabilities = version.spec, observed.capabilities
     action = BuildImage(
         source=storage_source(spec.storage),
         repository=qualified(spec.image_repo, capabilities.default_registry),
@@ -146,7 +152,7 @@ def build_task(version: ModelVersion, capabilities: Capabilities, number: int) -
     return Task(
         name=names.child_name(version.metadata.name, "build", version.metadata.uid, action, again, number),
         owner=owners.owner_of_workloads(version),
-        action=action,
+        action=msgspec.structs.replace(action, provenance=provenance(version, observed.parents)),
         placement=Placement(node_name=node_of(spec.storage)),
     )
 
@@ -178,6 +184,7 @@ def succeeded(version: ModelVersion, seen: TaskStatus, now: datetime) -> Plan:
         attempts=max(version.status.attempts, 1),
         finish_time=seen.finished_at or now,
         size_bytes=result.size_bytes,
+        file_count=result.files,
         metrics=result.metrics,
         progress=None,
     )
