@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
@@ -111,6 +112,41 @@ async def test_following_survives_a_rotation(tmp_path: Path) -> None:
             with path.open("ab") as file:
                 file.write(b"second\n")
     assert b"".join(seen) == b"a long first part\nsecond\n"
+
+
+@pytest.mark.anyio
+async def test_a_follower_loses_nothing_that_it_had_not_read_when_the_log_was_rotated(tmp_path: Path) -> None:
+    path, rounds = tmp_path / "log", 5
+    seen = written = b""
+    done = False
+
+    async def write() -> None:
+        nonlocal written, done
+        for number in range(rounds):
+            for line in (b"%d first\n" % number, b"%d second\n" % number):
+                with path.open("ab") as file:
+                    file.write(line * 50)
+                written += line * 50
+            logs.rotate(path, limit=100)
+            while seen != written:
+                await asyncio.sleep(0.01)
+        done = True
+
+    writing = asyncio.create_task(write())
+    async with asyncio.timeout(60):
+        async for chunk in logs.read(path, follow=True, ended=lambda: done):
+            seen += chunk
+    await writing
+    assert seen == written
+
+
+@pytest.mark.anyio
+async def test_a_log_that_cannot_be_copied_is_emptied_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 1000)
+    (tmp_path / ".log.1.new").mkdir()
+    logs.rotate(path, limit=100)
+    assert (logs.size(path), logs.size(tmp_path / "log.1")) == (0, 0)
 
 
 def test_the_last_lines_are_those_since_the_start(tmp_path: Path) -> None:

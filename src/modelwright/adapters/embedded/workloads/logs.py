@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,14 +20,23 @@ def open_log(path: Path) -> int:
 
 
 def rotate(path: Path, limit: int = LIMIT) -> None:
-    """Keep one older file. The processes hold this one open, so it is copied and emptied, not renamed."""
-    try:
-        if path.stat().st_size <= limit:
-            return
-        shutil.copyfile(path, path.with_name(f"{path.name}.1"))
-        os.truncate(path, 0)
-    except FileNotFoundError:
+    """Keep one older file. The processes hold this one open, so it is copied and emptied, not renamed.
+
+    Where there is no room for the copy it goes: what a process prints next is worth more.
+    """
+    if size(path) <= limit:
         return
+    older = _older(path)
+    fresh = older.with_name(f".{older.name}.new")
+    try:
+        shutil.copyfile(path, fresh)
+        fresh.replace(older)
+    except OSError:
+        for lost in (fresh, older):
+            with contextlib.suppress(OSError):
+                lost.unlink()
+    with contextlib.suppress(FileNotFoundError):
+        os.truncate(path, 0)
 
 
 def size(path: Path) -> int:
@@ -50,19 +60,40 @@ def last_lines(path: Path, since: int = 0, *, count: int = 5, longest: int = 100
 
 async def read(path: Path, *, follow: bool, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
     """What is in the log, the older file first; with `follow` also what comes until `ended`."""
-    for chunk in _chunks(path.with_name(f"{path.name}.1"), 0):
+    older = _older(path)
+    seen, offset = _stamp(older), 0
+    for chunk in _chunks(older, 0):
         yield chunk
-    offset = 0
     while True:
         last = ended() or not follow
-        if size(path) < offset:
-            offset = 0
+        if (now := _stamp(older)) != seen:  # it has been rotated: the rest of what was begun is in the older file
+            rest, seen, offset = _chunks(older, offset), now, 0
+            for chunk in rest:
+                yield chunk
+            continue
         for chunk in _chunks(path, offset):
+            if _stamp(older) != seen:
+                break  # it was emptied under our hands
             offset += len(chunk)
             yield chunk
+        if _stamp(older) != seen:
+            continue
         if last:
             return
         await asyncio.sleep(_POLL_SECONDS)
+
+
+def _older(path: Path) -> Path:
+    return path.with_name(f"{path.name}.1")
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What is another once there is another file; None for none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _chunks(path: Path, offset: int) -> Iterator[bytes]:
