@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -48,7 +48,8 @@ HERE = Capabilities(
 class MemoryWorkloads:
     """`refusals` by owner name are raised by apply, `broken` versions cannot be loaded, `failures` are of tasks.
 
-    `overlaps` are the owners of which a task was started while another one ran.
+    `overlaps` are the owners of which a task was started while another one ran. Commands that fail say that they have
+    ended so long `ended_before` now, so that no pause after a failure keeps a test waiting.
     """
 
     def __init__(self) -> None:
@@ -59,6 +60,7 @@ class MemoryWorkloads:
         self.broken: dict[str, Failure] = {}
         self.failures: dict[str, list[Failure]] = {}
         self.overlaps: list[str] = []
+        self.ended_before = timedelta()
         self.free = asyncio.Event()
         self.free.set()
         self.applying = asyncio.Event()
@@ -203,8 +205,9 @@ class MemoryWorkloads:
             self._show(key, msgspec.structs.replace(running, node_name="laptop"))
             asyncio.get_running_loop().call_soon(self._advance, key)
         elif failures := self.failures.get(task.owner.name):
-            ended = msgspec.structs.replace(before, phase="Failed", failure=failures.pop(0), finished_at=now)
-            self._show(key, msgspec.structs.replace(ended, workers=WorkerCounts(failed=count)))
+            ended = msgspec.structs.replace(before, phase="Failed", failure=failures.pop(0))
+            times = {"started_at": now - self.ended_before, "finished_at": now - self.ended_before}
+            self._show(key, msgspec.structs.replace(ended, workers=WorkerCounts(failed=count), **times))
         elif before.phase == "Running":
             ended = msgspec.structs.replace(before, phase="Succeeded", exit_code=0, finished_at=now)
             self._show(key, msgspec.structs.replace(ended, workers=WorkerCounts(succeeded=count)))

@@ -17,11 +17,12 @@ from tests.integration.engine.memory_workloads import MemoryWorkloads
 from modelwright.adapters.embedded.editing import Deletion
 from modelwright.adapters.embedded.store import EmbeddedStore
 from modelwright.api.inference_model import InferenceModel, InferenceModelSpec
+from modelwright.api.joint_inference_service import JointInferenceService
 from modelwright.api.kinds import kind_of, to_dict
 from modelwright.api.meta import Metadata
-from modelwright.api.model import Model
 from modelwright.api.model_version import ModelVersion, ModelVersionSpec
 from modelwright.api.storage import LocalStorage, Storage
+from modelwright.api.training_model import TrainingModel, TrainingModelSpec
 from modelwright.engine.engine import KINDS, Engine
 from modelwright.ports.errors import NotFound
 
@@ -81,6 +82,22 @@ class Stage:
         values = {"model_name": "digits", "deploy_to_layer": "cloud", "framework_type": "onnx"} | spec
         new = InferenceModelSpec(model_version=version, **values)
         return await self.store.create(InferenceModel(metadata=Metadata(name=name, namespace=NS), spec=new))
+
+    async def train(self, name: str = "train", *, annotations: dict[str, str] | None = None, **spec: Any) -> Any:
+        storage = Storage(local_storage=LocalStorage(path=f"/models/{name}"))
+        values = {"model_name": "digits", "command": ("train",), "image_repo": "hub/digits", "image_tag": name}
+        new = TrainingModelSpec(storage=storage, **({**values, **spec}))
+        meta = Metadata(name=name, namespace=NS, annotations=annotations or {})
+        return await self.store.create(TrainingModel(metadata=meta, spec=new))
+
+    async def join(self, edge: dict[str, Any], cloud: dict[str, Any], name: str = "joint", **spec: Any) -> None:
+        """Each of the two is `{"name": ...}`, or the inline spec of an InferenceModel by its JSON names."""
+        sides = {
+            field: side if set(side) == {"name"} else {"spec": side}
+            for field, side in (("edgeModel", edge), ("cloudModel", cloud))
+        }
+        value = {"metadata": {"name": name}, "spec": {**sides, **spec}}
+        await self.store.resources.create(self.definition(JointInferenceService), NS, value)
 
     async def change(
         self, type_: type, name: str, *, annotate: dict[str, str | None] | None = None, **spec: Any
@@ -188,14 +205,31 @@ async def nothing_runs_for(stage: Stage, kind: str) -> None:
     await until(none, f"no {kind} to run anything")
 
 
-_UNSTABLE = {"uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "finishTime", "since"}
-_CHILD = re.compile(r"-(build|serve)-[0-9a-f]{10}")
+_UNSTABLE = {
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "lastTransitionTime",
+    "finishTime",
+    "since",
+    "startTime",
+    "completionTime",
+    "modelwright.dev/training-uid",
+}
+_CHILD = re.compile(r"-(build|serve|train|gateway)-[0-9a-f]{10}")
+
+
+def inline(layer: str, version: str, **spec: Any) -> dict[str, Any]:
+    """The spec of an InferenceModel, by its JSON names."""
+    node = {"nodeName": "laptop"} if layer == "edge" else {}
+    names = {"modelName": "digits", "deployToLayer": layer, "frameworkType": "onnx", "modelVersion": version}
+    return {**names, **node, **spec}
 
 
 async def end_state(stage: Stage) -> Any:
     """All objects and workloads, without what differs from run to run: uids, versions, times."""
     objects = {}
-    kinds: tuple[type[Any], ...] = (Model, ModelVersion, InferenceModel)
+    kinds: tuple[type[Any], ...] = KINDS
     for kind in kinds:
         for item in (await stage.store.list(kind)).items:
             objects[f"{kind.__name__}/{item.metadata.name}"] = _stable(to_dict(item))

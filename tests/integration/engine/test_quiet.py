@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.integration.engine.memory_workloads import MemoryWorkloads
-from tests.integration.engine.stage import Stage, nothing_runs_for, rounds, running, stalled_for
+from tests.integration.engine.stage import Stage, inline, is_true, nothing_runs_for, rounds, running, stalled_for
 
 from modelwright.api.inference_model import InferenceModel
 from modelwright.api.joint_inference_service import JointInferenceService
@@ -33,15 +33,25 @@ async def everything(stage: Stage) -> None:
     await stage.serve("broken", "of-broken")
     await stage.serve("unloadable", "unloadable")
     await stage.serve("nowhere", "of-nothing")
-    training = {"modelName": "digits", "deployToLayer": "cloud", "frameworkType": "onnx", "command": ["train"]}
-    storage = {"localStorage": {"path": "/models/new", "nodeName": "laptop"}}
-    await create(stage, TrainingModel, {**training, "imageRepo": "hub/digits", "storage": storage})
-    await create(stage, JointInferenceService, {"edgeModel": {"name": "served"}, "cloudModel": {"name": "asleep"}})
+    await trainings(stage)
+    await stage.join(inline("edge", "v1"), {"name": "served"})
+    await stage.join({"name": "at-the-edge"}, {"name": "asleep"}, "half", hardExampleMining={"keep": {"maxBytes": 10}})
+    await stage.join({"name": "no-such-model"}, {"name": "nor-this"}, "nothing")
 
 
-async def create(stage: Stage, type_: type, spec: object) -> None:
-    value = {"metadata": {"name": "later"}, "spec": spec}
-    await stage.store.resources.create(stage.definition(type_), "default", value)
+async def trainings(stage: Stage) -> None:
+    stage.workloads.failures["hopeless"] = [Failure(reason="ChecksumMismatch", message="another SHA-256")]
+    stage.workloads.refusals["forbidden"] = Invalid("no such quantity", reason="QuantityInvalid")
+    await stage.train("trained")
+    await stage.train("refined", base_model_version="trained")
+    await stage.train("hopeless")
+    await stage.train("forbidden")
+    await stage.train("contained", image="train:1")
+    await stage.train("v1")
+    await stage.train("waiting", base_model_version="nowhere")
+    await stage.train("circle", base_model_version="circle")
+    await stage.train("there", base_model_version="back")
+    await stage.train("back", base_model_version="there")
 
 
 async def settled(stage: Stage) -> None:
@@ -52,9 +62,28 @@ async def settled(stage: Stage) -> None:
     await stage.until(InferenceModel, "unknown-framework", stalled_for("FrameworkUnavailable"))
     await stage.until(InferenceModel, "of-broken", stalled_for("ModelVersionStalled"))
     await stage.until(InferenceModel, "unloadable", stalled_for("ModelBroken"))
-    for kind in (TrainingModel, JointInferenceService):
-        await stage.until(kind, "later", stalled_for("NotImplemented"))
-    await stage.until(Model, "digits", lambda model: model.status.versions == 3 and model.status.latest_version)
+    await trainings_settled(stage)
+    await stage.until_ready(JointInferenceService, "joint")
+    await stage.until(JointInferenceService, "half", lambda service: is_true(service, "Available"))
+    await stage.until(JointInferenceService, "nothing", lambda service: service.status.url)
+    await stage.until(Model, "digits", lambda model: model.status.versions == 5 and model.status.latest_version)
+
+
+async def trainings_settled(stage: Stage) -> None:
+    for name in ("trained", "refined"):
+        await stage.until_ready(TrainingModel, name)
+    stalled = {
+        "hopeless": "ChecksumMismatch",
+        "forbidden": "QuantityInvalid",
+        "contained": "NeedsContainers",
+        "v1": "ModelVersionNameTaken",
+        "circle": "BaseModelVersionCycle",
+        "there": "BaseModelVersionCycle",
+        "back": "BaseModelVersionCycle",
+    }
+    for name, reason in stalled.items():
+        await stage.until(TrainingModel, name, stalled_for(reason), f"{name} to be stalled for {reason}")
+    await stage.until(TrainingModel, "waiting", lambda training: is_true(training, "Reconciling"))
 
 
 async def test_what_is_settled_is_looked_at_and_left_alone(stage: Stage) -> None:
