@@ -2,50 +2,200 @@
 
 from __future__ import annotations
 
-from modelwright.gateway.address import parse_url
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from modelwright.gateway import pages, v1, v2
 from modelwright.gateway.config import GatewayConfig
-from modelwright.gateway.upstream import Failed, Upstream
-from modelwright.http import asgi
-from modelwright.http.asgi import Answer, Message, Receive, RequestError, Send
-from modelwright.http.routes import route_of
+from modelwright.gateway.joint import Ask, Joint, Served
+from modelwright.gateway.keep import Keeper
+from modelwright.gateway.metrics import Gauges, Metrics
+from modelwright.gateway.pose import Request, Selector
+from modelwright.gateway.side import Headers, Side
+from modelwright.gateway.upstream import Failed
+from modelwright.http.asgi import (
+    Answer,
+    Message,
+    Receive,
+    RequestError,
+    Send,
+    allow,
+    json_answer,
+    read_body,
+    send_answer,
+)
+from modelwright.http.routes import Route, route_of
+
+log = logging.getLogger("modelwright.gateway")
+
+RETRY_AFTER = ((b"retry-after", b"1"),)
+_METRICS = b"text/plain; version=0.0.4; charset=utf-8"
+_GOES_ON = frozenset((b"traceparent", b"tracestate", b"x-request-id"))
+_INFERENCE = {"v1.predict": "v1", "v2.infer": "v2"}
 
 
 class App:
-    """Answers requests as its configuration says; it can be given another one at any time."""
+    """Answers requests as its configuration says; it can be given another one at any time.
 
-    def __init__(self, config: GatewayConfig) -> None:
+    `changed` is called when something changes that others may want to know.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
         self.draining = False
-        self.configure(config)
+        self.metrics = Metrics(self._gauges)
+        self._changed = changed
+        self._via = f"1.1 modelwright-{os.urandom(6).hex()}"
+        self._joint: Joint | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._pages: dict[str, Callable[[Route, Joint], Answer | Awaitable[Answer]]] = {
+            "healthz": lambda *_: Answer(b"ok\n", content_type=b"text/plain"),
+            "metrics": lambda *_: Answer(self.metrics.text(), content_type=_METRICS),
+            "v2": lambda *_: json_answer(pages.server_metadata()),
+            "live": lambda *_: json_answer({"live": True}),
+            "ready": lambda *_: self._ready(),
+            "v2.metadata": pages.v2_metadata,
+            "v2.ready": pages.v2_ready,
+            "v1.metadata": pages.v1_metadata,
+        }
+
+    @property
+    def joint(self) -> Joint:
+        """The two models under the configuration in force."""
+        if self._joint is None:
+            raise RequestError("the gateway has no configuration yet", 503, RETRY_AFTER)
+        return self._joint
 
     def configure(self, config: GatewayConfig) -> None:
-        self.config = config
-        self.edge = Upstream(parse_url(config.edge.url)) if config.edge.url else None
+        """Replaces the configuration at one instant; requests under way end as they began.
+
+        A model whose URL stays the same is the same to us: what is known of it is kept. Raises Invalid (ConfigInvalid).
+        """
+        before = self._joint
+        edge, cloud = self._side("edge", config.edge.url), self._side("cloud", config.cloud.url)
+        keeper = self._keeper(config)
+        self._joint = Joint(config, edge, cloud, self.metrics, keeper)
+        for fresh in (edge, cloud, keeper):
+            if fresh is not None and (
+                before is None or fresh not in (before.pair.edge, before.pair.cloud, before.keeper)
+            ):
+                fresh.start()
+        for left in (before.pair.edge, before.pair.cloud, before.keeper) if before else ():
+            if left is not None and left not in (edge, cloud, keeper):
+                self._leave(left.aclose())
+
+    async def aclose(self) -> None:
+        """Ends everything that has been started, and keeps what waits to be kept."""
+        if self._joint is not None:
+            for part in (self._joint.pair.edge, self._joint.pair.cloud, self._joint.keeper):
+                if part is not None:
+                    self._leave(part.aclose())
+        await asyncio.gather(*self._leaving)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        try:
-            answer = await self._answer(scope, receive)
-        except RequestError as error:
-            answer = asgi.json_answer({"error": error.message}, error.status, error.headers)
-        except Failed as error:
-            answer = asgi.json_answer({"error": error.message}, 503, ((b"retry-after", b"1"),))
-        await asgi.send_answer(send, answer)
-
-    async def _answer(self, scope: Message, receive: Receive) -> Answer:
+        """One request; every error is answered as `{"error": message}`."""
+        started = time.perf_counter()
         route = route_of(scope["raw_path"])
-        if route is None:
-            raise RequestError(f"there is nothing at {scope['path']}", 404)
-        if route.verb in ("healthz", "live"):
-            return asgi.json_answer({"live": True})
-        if route.verb == "ready":
-            return asgi.json_answer({"ready": not self.draining}, 503 if self.draining else 200)
-        if self.edge is None:
-            raise Failed("NoUrl", "neither model is known yet")
-        body = await asgi.read_body(scope, receive, self.config.max_request_bytes)
-        path = (
-            scope["raw_path"]
-            .decode("ascii")
-            .replace(f"/models/{self.config.name}", f"/models/{self.edge.address.quoted}")
-        )
-        response = await self.edge.ask(scope["method"], path, self.config.timeout_seconds, (), body)
-        headers = ((b"x-served-by", b"edge"),)
-        return Answer(response.body, response.status, headers, response.headers.get("content-type", "").encode())
+        protocol = _INFERENCE.get(route.verb) if route else None
+        answer, served_by = await self._guarded(scope, receive, route, protocol)
+        await send_answer(send, answer)
+        if protocol is not None:
+            self.metrics.requests[protocol, answer.status, served_by] += 1
+            self.metrics.latency[protocol].observe(time.perf_counter() - started)
+
+    async def _guarded(
+        self, scope: Message, receive: Receive, route: Route | None, protocol: str | None
+    ) -> tuple[Answer, str]:
+        try:
+            if route is None:
+                raise RequestError(f"there is nothing at {scope['path']}", 404)
+            self._check_loop(scope)
+            if protocol is not None:
+                return await self._infer(scope, receive, route)
+            return await self._page(scope, route), ""
+        except RequestError as error:
+            return json_answer({"error": error.message}, error.status, error.headers), ""
+        except Failed as fault:
+            return json_answer({"error": fault.message}, 503, RETRY_AFTER), ""
+        except Exception:
+            log.exception("a request to %s failed", scope["path"])
+            return json_answer({"error": "the gateway failed to answer this request; its log says why"}, 500), ""
+
+    async def _infer(self, scope: Message, receive: Receive, route: Route) -> Served:
+        allow(scope["method"], "POST")
+        joint = self._joint_of(route)
+        headers = dict(scope["headers"])
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            raise RequestError("bodies must not be compressed: leave Content-Encoding out", 415)
+        content = await read_body(scope, receive, joint.config.max_request_bytes)
+        request: Request
+        if route.verb == "v2.infer":
+            size = headers.get(v2.HEADER.lower().encode())
+            request = v2.Request(content, None if size is None else size.decode("latin-1"))
+        else:
+            request = v1.Request(content)
+        return await joint.infer(Ask(request, Selector(route.selector, route.key), _passed(scope)))
+
+    async def _page(self, scope: Message, route: Route) -> Answer:
+        if route.verb == "v1.status":
+            allow(scope["method"], "GET", "HEAD")
+            return await pages.v1_status(route, self._joint_of(route), _passed(scope))
+        page = self._pages.get(route.verb)
+        if page is None:
+            method = route.verb.removeprefix("v1.")
+            raise RequestError(f"the gateway has no method {method!r}; use :predict", 404)
+        allow(scope["method"], "GET", "HEAD")
+        found = page(route, self._joint_of(route) if route.model else self.joint)
+        return found if isinstance(found, Answer) else await found
+
+    def _joint_of(self, route: Route) -> Joint:
+        if route.model != self.joint.config.name:
+            raise RequestError(f"this gateway does not serve a model {route.model!r}", 404)
+        return self.joint
+
+    def _ready(self) -> Answer:
+        ready = not self.draining and (self.joint.pair.edge.ready or self.joint.pair.cloud.ready)
+        return json_answer({"ready": ready}, 200 if ready else 503)
+
+    def _check_loop(self, scope: Message) -> None:
+        """A gateway that is given as a model of itself would ask itself for ever."""
+        if any(name == b"via" and self._via.encode() in value for name, value in scope["headers"]):
+            raise RequestError("this request has come from this gateway: it is a model of itself", 508)
+
+    # Configuration --------------------------------------------------------------------------------------------------
+
+    def _side(self, name: str, url: str) -> Side:
+        if self._joint is not None:
+            before = self._joint.pair.edge if name == "edge" else self._joint.pair.cloud
+            if before.url == url:
+                return before
+        return Side(name, url, self.metrics, self._via, self._changed)
+
+    def _keeper(self, config: GatewayConfig) -> Keeper | None:
+        if not config.keep_folder:
+            return None
+        place = (Path(config.keep_folder), config.keep_max_bytes)
+        before = self._joint.keeper if self._joint else None
+        if before is not None and before.place == place and before.service == config.name:
+            return before
+        return Keeper(config.name, *place, self.metrics, self._changed)
+
+    def _leave(self, ending: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(ending)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    def _gauges(self) -> Gauges:
+        joint = self.joint
+        sides = {side.name: side.gauges for side in (joint.pair.edge, joint.pair.cloud)}
+        return Gauges(joint.config.name, sides, joint.keeper.size if joint.keeper else None)
+
+
+def _passed(scope: Message) -> Headers:
+    """The headers that go on to the models."""
+    found = [(name.decode(), value.decode("latin-1")) for name, value in scope["headers"] if name in _GOES_ON]
+    via = [value.decode("latin-1") for name, value in scope["headers"] if name == b"via"]
+    return (*found, *(("Via", value) for value in via))

@@ -7,10 +7,12 @@ import os
 
 from modelwright.gateway.config import GatewayConfig, read
 from modelwright.gateway.options import GatewayOptions, config_by_hand
-from modelwright.gateway.state import GatewayState
+from modelwright.gateway.state import GatewayState, ModelState
 from modelwright.http.process import Application, Process, start_log
 
 __all__ = ["GatewayOptions", "run"]
+
+NOTE_SECONDS = 0.1
 
 
 def run(options: GatewayOptions) -> int:
@@ -30,40 +32,60 @@ class GatewayProcess(Process):
         from modelwright.gateway.app import App
 
         self._options = options
-        self._make = App
-        self._app: App | None = None
+        self._app = App(self._note)
+        self._config: GatewayConfig | None = None
         self._digest = ""
+        self._noted = False
 
     async def apply(self) -> None:
         """Raises Invalid (ConfigInvalid); then the former configuration stays in force."""
         config, digest = self._configuration()
-        if self._app is None:
-            self._app = self._make(config)
-        else:
+        if config != self._config:
             self._app.configure(config)
+            self._config = config
         self.fault = None
         self._digest = digest
         self.publish()
 
     def serves(self) -> bool:
         """Whether there is a configuration; models may come later."""
-        return self._app is not None
+        return self._config is not None
 
     def application(self) -> Application:
         """The joint service."""
-        assert self._app is not None  # noqa: S101
         return self._app
+
+    async def close(self) -> None:
+        """Keeps what waits to be kept, and says so."""
+        await self._app.aclose()
+        self.publish()
 
     def state(self) -> GatewayState:
         """How it is doing."""
         fault = self.fault
+        joint = self._app.joint if self._config is not None else None
+        if joint is not None:
+            joint.pair.compare()
         return GatewayState(
             pid=os.getpid(),
             phase=self.phase,
             config_digest=self._digest,
             reason=fault.reason if fault else "",
             message=fault.message if fault else "",
+            kept_bytes=joint.keeper.size if joint and joint.keeper else None,
+            edge=joint.pair.edge.state if joint else ModelState(),
+            cloud=joint.pair.cloud.state if joint else ModelState(),
         )
+
+    def _note(self) -> None:
+        """Something has changed: the state file says so soon, once for all that changes meanwhile."""
+        if not self._noted:
+            self._noted = True
+            asyncio.get_running_loop().call_later(NOTE_SECONDS, self._publish_noted)
+
+    def _publish_noted(self) -> None:
+        self._noted = False
+        self.publish()
 
     def _configuration(self) -> tuple[GatewayConfig, str]:
         if self._options.config is None:

@@ -14,20 +14,29 @@ from modelwright.http.streams import detail, keep_alive, open_stream
 MAX_CONNECTIONS = 64
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 
+_AWAY = ("ConnectionFailed", "NotReady", "ModelNotFound", "CertificateNotTrusted", "Forbidden", "LoopDetected")
+
 Headers = Iterable[tuple[str, str]]
 
 
 class Failed(Exception):
     """A model gave no answer that can be used; `reason` is CamelCase.
 
-    `lasting` says whether the next request is likely to fail as well.
+    `lasting` says whether the next request is likely to fail as well, `answer` is what the model said, if that may be
+    what the client should hear.
     """
 
-    def __init__(self, reason: str, message: str, *, lasting: bool = True) -> None:
+    def __init__(self, reason: str, message: str, *, lasting: bool = True, answer: Response | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.lasting = lasting
+        self.answer = answer
+
+    @property
+    def away(self) -> bool:
+        """Whether there was nobody to ask, so that it is over as soon as there is somebody."""
+        return self.reason in _AWAY
 
 
 class Upstream:
@@ -41,7 +50,15 @@ class Upstream:
         host = f"Host: {address.authority}\r\n"
         self._fixed = f"{host}User-Agent: modelwright-gateway\r\nAccept: */*\r\n"
 
-    async def ask(self, method: str, path: str, seconds: float, headers: Headers = (), body: bytes = b"") -> Response:
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        seconds: float,
+        headers: Headers = (),
+        body: bytes = b"",
+        limit: int = MAX_ANSWER_BYTES,
+    ) -> Response:
         """The answer, whatever its status; `path` comes after the address's prefix, quoted. Raises Failed.
 
         `seconds` is for everything: the wait for a free connection, the connection, the answer.
@@ -49,14 +66,14 @@ class Upstream:
         head = self._head(method, path, headers, body)
         try:
             async with asyncio.timeout(seconds), self._slots:
-                return await self._pool.exchange(head, body, again=True, limit=MAX_ANSWER_BYTES)
+                return await self._pool.exchange(head, body, again=True, limit=limit)
         except TimeoutError:
             raise Failed("TimedOut", f"{self._where} gave no whole answer in {seconds:g} s") from None
         except Lost:
             message = f"{self._where} closed the connection, or did not speak HTTP, before its answer was whole"
             raise Failed("ConnectionLost", message) from None
         except TooLong:
-            raise Failed("AnswerTooLong", f"{self._where} gave more than {MAX_ANSWER_BYTES} bytes") from None
+            raise Failed("AnswerTooLong", f"{self._where} gave more than {limit} bytes") from None
 
     async def aclose(self) -> None:
         """Close all idle connections."""
