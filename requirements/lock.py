@@ -15,9 +15,9 @@ OPTIONS = [
     "--no-header",
     "--quiet",
     "--upgrade",
-    "--all-extras",
     "--group=demo",
 ]
+EXTRAS = ("--extra=onnx", "--extra=sklearn")
 
 
 def compile_lock(name: str, *options: str) -> None:
@@ -28,5 +28,9 @@ def compile_lock(name: str, *options: str) -> None:
 if __name__ == "__main__":
     if shutil.which("uv") is None:
         raise SystemExit("make lock needs uv: pip install uv")
-    compile_lock("demo.txt")
-    compile_lock("dev.txt", "--group=dev", "--constraint=requirements/demo.txt")
+    compile_lock("demo.txt", *EXTRAS)
+    compile_lock("dev.txt", *EXTRAS, "--group=dev", "--constraint=requirements/demo.txt")
+    # TensorFlow has an environment of its own: it is larger than all the rest, and its limits may be others.
+    compile_lock(
+        "tensorflow.txt", "--extra=tensorflow", "--group=tensorflow-tests", "--constraint=requirements/dev.txt"
+    )

@@ -26,7 +26,7 @@ CHECKS = {
     "generated": ["python", "-m", "modelwright.api.generate", "--check"],
     "types": ["mypy"],
 }
-SUITES = ("unit", "contract", "integration", "e2e")
+SUITES = ("unit", "contract", "integration", "e2e", "tensorflow")
 OTHER_PYTHONS = ("3.12", "3.13")
 
 
@@ -74,31 +74,55 @@ def find_python(version: str) -> str | None:
 
 
 def other_python(version: str) -> pathlib.Path | None:
-    """An environment with another Python, made anew when the lock changes; None where that Python is not found."""
+    """An environment with another Python; None where that Python is not found."""
     program = find_python(version)
     if program is None:
         print(f"--- unit tests on Python {version}: left out, it is not installed", flush=True)
         return None
-    venv = ROOT / f".venv-{version}"
-    python, stamp = venv / "bin/python", venv / "locked"
-    lock = (ROOT / "requirements/dev.txt").read_text()
-    if not stamp.exists() or stamp.read_text() != lock:
-        install_environment(program, venv)
-        stamp.write_text(lock)
-    return python
+    return environment(program, ROOT / f".venv-{version}", "dev.txt")
 
 
-def install_environment(program: str, venv: pathlib.Path) -> None:
-    print(f"--- installing the locked dependencies into {venv.name} ...", flush=True)
+def tensorflow() -> pathlib.Path | None:
+    """The environment with TensorFlow; None where it is not there and would only be made for this."""
+    venv = ROOT / ".venv-tensorflow"
+    if not (CI or venv.exists() or "tensorflow" in sys.argv):
+        print(
+            "--- suite tensorflow: left out, it installs 1.6 GB; `.venv/bin/python tests/run.py tensorflow` runs it, "
+            "and from then on it is not left out",
+            flush=True,
+        )
+        return None
+    return environment(sys.executable, venv, "tensorflow.txt")
+
+
+def environment(program: str, venv: pathlib.Path, lock: str) -> pathlib.Path:
+    """An environment with what a lock names, made anew when the lock changes; its Python."""
+    stamp, content = venv / "locked", (ROOT / "requirements" / lock).read_text()
+    if not stamp.exists() or stamp.read_text() != content:
+        began = time.monotonic()
+        print(f"--- installing the locked dependencies into {venv.name} ...", flush=True)
+        install(program, venv, lock)
+        stamp.write_text(content)
+        print(f"--- {venv.name}: made in {time.monotonic() - began:.0f} s", flush=True)
+    return venv / "bin/python"
+
+
+def install(program: str, venv: pathlib.Path, lock: str) -> None:
     pip = [str(venv / "bin/python"), "-m", "pip", "--disable-pip-version-check", "-q", "install"]
-    locked = ["--require-hashes", "--only-binary", ":all:", "-r", "requirements/dev.txt"]
+    locked = ["--require-hashes", "--only-binary", ":all:", "-r", f"requirements/{lock}"]
     subprocess.run([program, "-m", "venv", "--clear", str(venv)], check=True)
     subprocess.run([*pip, *locked], cwd=ROOT, check=True)
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT, check=True)
 
 
+def suite_of(name: str) -> bool:
+    """A suite in the environment that it needs; True too if that is left out."""
+    python = tensorflow() if name == "tensorflow" else BIN / "python"
+    return python is None or suite(name, python)
+
+
 def everything() -> bool:
-    results = [lint(), tools(), *(suite(name) for name in SUITES)]
+    results = [lint(), tools(), *(suite_of(name) for name in SUITES)]
     pythons = [python for version in OTHER_PYTHONS if (python := other_python(version)) is not None]
     return all([*results, *(suite("unit", python) for python in pythons)])
 
@@ -110,6 +134,6 @@ if __name__ == "__main__":
     elif wanted == ["lint"]:
         succeeded = lint()
     else:
-        results = [suite(name) for name in wanted]
+        results = [suite_of(name) for name in wanted]
         succeeded = all(results)
     sys.exit(0 if succeeded else 1)

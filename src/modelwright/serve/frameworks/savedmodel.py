@@ -35,7 +35,7 @@ DebugIdentity DebugIdentityV2 DebugIdentityV3 DebugNanCount DebugNumericSummary
 DatasetFromGraph MlirPassthroughOp RemoteFusedGraphExecute
 Abort FileSystemSetConfiguration
 """
-_FORBIDDEN = frozenset(_OPERATIONS.split())
+FORBIDDEN = frozenset(_OPERATIONS.split())
 # Operations that are harmless unless an attribute names a file: the attribute, and what it may begin with.
 _ATTRIBUTES = {
     "PrintV2": ("output_stream", ("stdout", "stderr", "log(")),
@@ -80,7 +80,7 @@ def forbidden_operations(meta: Any) -> list[str]:
 
 
 def _reaching_out(nodes: Iterable[Any]) -> set[str]:
-    return {node.op for node in nodes if node.op in _FORBIDDEN | _RESTORES or _names_a_file(node)}
+    return {node.op for node in nodes if node.op in FORBIDDEN | _RESTORES or _names_a_file(node)}
 
 
 def _names_a_file(node: Any) -> bool:

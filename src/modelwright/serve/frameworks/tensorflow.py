@@ -39,7 +39,7 @@ class TensorflowFramework:
     def load(self, path: Path, options: LoadOptions) -> TensorflowModel:
         """Raises the errors of `Framework.load`."""
         try:
-            tensorflow = _library()
+            tensorflow = load_library()
         except ImportError as error:
             raise missing_library("tensorflow", error) from error
         folder = find_folder(path, FILE)
@@ -91,7 +91,7 @@ class TensorflowModel:
         gc.collect()  # the library's graphs are cycles
 
 
-def _library() -> Any:
+def load_library() -> Any:
     """TensorFlow; raises ImportError."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
