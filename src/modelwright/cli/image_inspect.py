@@ -10,6 +10,8 @@ from modelwright.oci import manifests, media, pull
 from modelwright.oci.manifests import Index
 from modelwright.ports.images import Descriptor, Digest, Images
 
+STATEMENT = "application/vnd.in-toto+json"
+
 
 class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A layer, and the file that it is for, where it is for one."""
@@ -72,7 +74,11 @@ def print_description(found: Description, *, as_json: bool) -> None:
     if found.referrers:
         say("Referrers:")
     for one in found.referrers:
-        say(f"  {one.digest}  {one.artifact_type or one.media_type}")
+        # What in-toto statements are about, by the annotation that tools agree upon.
+        kind = one.annotations.get("in-toto.io/predicate-type", "")
+        say(f"  {one.digest}  {one.artifact_type or one.media_type}  {kind}".rstrip())
+    if any(one.artifact_type == STATEMENT for one in found.referrers):
+        say(f"Lineage:    modelwright lineage {found.name}@{found.digest}")
 
 
 def _platform(platform: dict[str, str]) -> str:

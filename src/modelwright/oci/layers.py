@@ -28,6 +28,10 @@ GROUP = 256 * 1024 * 1024
 _MAX_GROUPS = 64
 
 
+ROOT_HEADER = tarheader.folder_header(media.MODEL_FOLDER)
+"""What every layer begins with that is made here."""
+
+
 class LayerPlan(msgspec.Struct, frozen=True):
     """A layer to be: its entries in order (bytes of their paths), and the file that it is for, if only one."""
 
@@ -80,6 +84,11 @@ def plan(folder: Folder) -> tuple[LayerPlan, ...]:
         groups.setdefault(0, []).extend(leaves)
     shared = [LayerPlan(folder, _with_folders(groups[number])) for number in sorted(groups)]
     return (*shared, *(LayerPlan(folder, _with_folders([file]), file.path) for file in large))
+
+
+def head_of(path: str, size: int) -> bytes:
+    """What stands before the content of the one file in a layer that is made for it."""
+    return b"".join(map(_header, _with_folders((Entry(path, directory=False, size=size),))))
 
 
 def _split(files: tuple[Entry, ...]) -> tuple[list[Entry], list[Entry]]:
