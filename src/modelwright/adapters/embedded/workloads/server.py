@@ -327,6 +327,7 @@ class ServerSupervisor:
             node_name=self._site.node_name,
             kept_path=kept_path,
             kept_bytes=kept_bytes,
+            asked=status.asked(generations),
         )
 
     def _kept(self) -> tuple[str, int]:

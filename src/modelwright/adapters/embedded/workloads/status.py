@@ -8,7 +8,16 @@ from modelwright.adapters.embedded.workloads.cache import Held
 from modelwright.adapters.embedded.workloads.generation import Generation
 from modelwright.adapters.embedded.workloads.program import plan_command
 from modelwright.adapters.embedded.workloads.rollout import Rollout
-from modelwright.ports.workloads import Command, Failure, Gateway, ModelServer, ServedVersion, Server, VersionStatus
+from modelwright.ports.workloads import (
+    AskedModel,
+    Command,
+    Failure,
+    Gateway,
+    ModelServer,
+    ServedVersion,
+    Server,
+    VersionStatus,
+)
 
 _LOOPING = 3
 
@@ -62,6 +71,12 @@ def serving_version(server: Server, generations: Sequence[Generation]) -> str:
         return ""
     defaults = {replica.state.default_version or "" for generation in generations for replica in generation.ready}
     return defaults.pop() if len(defaults) == 1 else ""
+
+
+def asked(generations: Sequence[Generation]) -> tuple[AskedModel, ...]:
+    """How a gateway finds its models, as the newest that is ready says."""
+    ready = [replica for generation in generations for replica in generation.ready]
+    return ready[-1].state.asked if ready else ()
 
 
 def failure(generation: Generation | None, wanted: int) -> Failure | None:
