@@ -17,7 +17,11 @@ from modelwright.ports.errors import ModelwrightError
 
 State = Literal["ok", "warning", "missing"]
 
-FRAMEWORKS = {"onnx": ("onnxruntime", "numpy"), "sklearn": ("sklearn", "skops", "numpy")}
+FRAMEWORKS = {
+    "onnx": ("onnxruntime", "numpy"),
+    "sklearn": ("sklearn", "skops", "numpy"),
+    "tensorflow": ("tensorflow", "numpy"),
+}
 LITTLE_DISK = 2 * 10**9
 FEW_FILES = 1024
 

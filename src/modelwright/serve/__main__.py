@@ -13,13 +13,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Parses the command line of `modelwright server` and serves."""
     parser = argparse.ArgumentParser(prog="modelwright server", description="Serve one model over HTTP.")
     parser.add_argument("--config", type=Path, help="what to serve (JSON); the file is watched")
-    parser.add_argument("--model-dir", type=Path, help="serve the model in this folder, without a configuration")
+    parser.add_argument("--model-dir", type=Path, help="serve the model in this folder, or its highest number")
     parser.add_argument("--name", default="", help="with --model-dir: the model's name")
-    parser.add_argument("--framework", default="", help="with --model-dir: onnx, sklearn or a plug-in's name")
+    parser.add_argument(
+        "--framework", default="", help="with --model-dir: onnx, sklearn, tensorflow or a plug-in's name"
+    )
     parser.add_argument("--fd", type=int, help="an inherited listening socket")
     parser.add_argument("--listen", default="127.0.0.1:8501", metavar="HOST:PORT", help="where to listen (port 0: any)")
     parser.add_argument("--state", type=Path, help="where to write what is served (JSON)")
-    parser.add_argument("--allow-unsafe-formats", action="store_true", help="load joblib and pickle, which run code")
+    parser.add_argument(
+        "--allow-unsafe-formats", action="store_true", help="load pickles and SavedModels that may do anything"
+    )
     parser.add_argument(
         "--drain-seconds", type=float, default=10.0, help="how long idle connections are kept at the end"
     )

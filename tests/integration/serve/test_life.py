@@ -134,16 +134,17 @@ def test_a_configuration_that_makes_no_sense_at_the_start_is_reported(site: Any)
     assert "'v7' is not listed" in process.state.message
 
 
-def test_a_missing_library_names_the_extra(site: Any) -> None:
-    broken = site.folder / "site" / "onnxruntime"
+@pytest.mark.parametrize(("library", "extra"), [("onnxruntime", "onnx"), ("skops", "sklearn"), ("tensorflow",) * 2])
+def test_a_missing_library_names_the_extra(site: Any, library: str, extra: str) -> None:
+    broken = site.folder / "site" / library
     broken.mkdir(parents=True)
-    (broken / "__init__.py").write_text("raise ImportError('onnxruntime is not installed')\n")
-    site.write(1)
+    (broken / "__init__.py").write_text(f"raise ImportError('{library} is not installed')\n")
+    site.write(1, frameworkType=extra)
     process = site.start(env={"PYTHONPATH": str(broken.parent)})
     assert process.exit() == 1
     version = process.state.versions[0]
     assert version.reason == "FrameworkUnavailable"
-    assert 'pip install "modelwright[onnx]"' in version.message
+    assert f'pip install "modelwright[{extra}]"' in version.message
 
 
 def test_the_start_of_the_program_does_not_load_numpy() -> None:

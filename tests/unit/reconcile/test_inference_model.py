@@ -142,6 +142,14 @@ def test_what_cannot_be_served_here_is_said(changes: dict[str, Any], expected: s
     assert after.workloads == ()
 
 
+@pytest.mark.parametrize("framework", ["onnx", "sklearn", "tensorflow"])
+def test_a_framework_that_an_extra_brings_is_said_with_the_command(framework: str) -> None:
+    nothing = msgspec.structs.replace(HERE, frameworks=frozenset())
+    after = plan(served(framework_type=framework), here=nothing)
+    message = next(each.message for each in after.status.conditions if each.type == "Stalled")
+    assert f'pip install "modelwright[{framework}]"' in message
+
+
 def test_no_replicas_is_ready_and_not_available() -> None:
     seen = seen_by(served(), replicas=0, ready_replicas=0, serving_version="")
     status = plan(served(replicas=0), seen=seen).status
