@@ -73,6 +73,7 @@ class Side:
         self._via = via
         self._changed = changed
         self._last: Failed | None = None
+        self._told = ""
         self._stale = True
         self._asked_at = 0.0
         self._pending = 0
@@ -93,6 +94,12 @@ class Side:
         return reachable and not self._breaker.wait(_now())
 
     @property
+    def failing(self) -> bool:
+        """Whether it is left alone, or there is nobody to ask: one answer that is late or wrong is no such thing."""
+        away = self._last is not None and (self._last.away or self.description is None)
+        return away or self._breaker.position != "closed"
+
+    @property
     def gauges(self) -> SideGauges:
         return SideGauges(self.ready, self._breaker.position, self._pending)
 
@@ -100,11 +107,10 @@ class Side:
     def state(self) -> ModelState:
         if self._upstream is None or (self.description is None and self._last is None):
             return ModelState()
-        reason, message = (self._last.reason, self._last.message) if self._last else ("", "")
-        if not reason and self.fault:
-            reason, message = "ModelsDiffer", self.fault
         protocols = self.description.protocols if self.description else ()
-        return ModelState("failing" if self._last else "ready", protocols, reason, message)
+        if self._last is not None and self.failing:
+            return ModelState("failing", protocols, self._last.reason, self._last.message)
+        return ModelState("ready", protocols, "ModelsDiffer" if self.fault else "", self.fault)
 
     def start(self) -> None:
         """Keep looking at what the model server says of its model."""
@@ -256,7 +262,9 @@ class Side:
             log.warning("%s: %s", self.name, fault.message)
         elif fault is None and before is not None:
             log.info("%s: the model answers again", self.name)
-        if (before and before.reason) != (fault and fault.reason):
+        told = fault.reason if fault is not None and self.failing else ""
+        if told != self._told:
+            self._told = told
             self._changed()
 
     # What it says of itself -----------------------------------------------------------------------------------------
