@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -11,27 +12,28 @@ from modelwright.gateway.tensors import Spec
 
 DEFAULT_SIGNATURE = "serving_default"
 BINARY = "binary_tensor_data"
+_REMEMBERED = 256
 
 _DTYPES = {"DT_BOOL": "BOOL", "DT_STRING": "BYTES", "DT_HALF": "FP16", "DT_FLOAT": "FP32", "DT_DOUBLE": "FP64"}
 _DTYPES |= {f"DT_{kind}{bits}": f"{kind}{bits}" for kind in ("INT", "UINT") for bits in (8, 16, 32, 64)}
 
 
-class Signature(msgspec.Struct, frozen=True):
+class Signature(msgspec.Struct, frozen=True, dict=True):
     """What TensorFlow Serving's REST takes and gives under one name."""
 
     inputs: tuple[Spec, ...]
     outputs: tuple[Spec, ...]
 
-    @property
+    @cached_property
     def output_names(self) -> tuple[str, ...]:
         return tuple(spec.name for spec in self.outputs)
 
-    def takes_as(self, other: Signature) -> bool:
-        """Whether it takes the same inputs."""
-        return {spec.name for spec in self.inputs} == {spec.name for spec in other.inputs}
+    @cached_property
+    def input_names(self) -> frozenset[str]:
+        return frozenset(spec.name for spec in self.inputs)
 
 
-class Description(msgspec.Struct, frozen=True, kw_only=True):
+class Description(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A model as its server describes it.
 
     `inputs` and `outputs` are None where the server tells nothing of them. `signatures` are those of v1.
@@ -74,12 +76,24 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
             return None
         if set(wanted) <= set(asked.output_names):
             return name
+        if (name, wanted) not in self._narrowest:
+            if len(self._narrowest) >= _REMEMBERED:
+                self._narrowest.clear()
+            self._narrowest[name, wanted] = self._find_narrowest(asked, wanted)
+        return self._narrowest[name, wanted]
+
+    @cached_property
+    def _narrowest(self) -> dict[tuple[str, tuple[str, ...]], str | None]:
+        """What was found before: it is looked for with each request."""
+        return {}
+
+    def _find_narrowest(self, asked: Signature, wanted: tuple[str, ...]) -> str | None:
         fit = {key: found for key, found in self.signatures.items() if _covers(found, asked, wanted)}
         return min(fit, key=lambda key: (len(fit[key].outputs), key), default=None)
 
 
 def _covers(found: Signature, asked: Signature, outputs: tuple[str, ...]) -> bool:
-    return found.takes_as(asked) and set(outputs) <= set(found.output_names)
+    return found.input_names == asked.input_names and set(outputs) <= set(found.output_names)
 
 
 # The Open Inference Protocol ----------------------------------------------------------------------------------------

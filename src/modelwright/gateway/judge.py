@@ -17,6 +17,7 @@ from modelwright.gateway.tensors import Spec, Tensor
 log = logging.getLogger("modelwright.gateway")
 
 _MATRIX = 2
+_MOST_SIGNATURES = 256
 
 
 class Verdict(NamedTuple):
@@ -42,15 +43,20 @@ class Judge:
         self._scores = config.scores
         self._metrics = metrics
         self._told: object = None
+        self._of: object = None
+        self._found: dict[str, str] = {}
 
     def scores_for(self, request: Request, description: Description) -> str:
         """The output with scores that can be had with what the request asks for; empty if there is none."""
         if not self._needs_scores:
             return ""
-        outputs = description.outputs
-        if isinstance(request, v1.Request) and description.v1:
-            outputs = description.with_signature(request.signature) or outputs
-        return find_scores(outputs, self._scores)
+        signature = request.signature if isinstance(request, v1.Request) and description.v1 else ""
+        if self._of is not description or len(self._found) > _MOST_SIGNATURES:
+            self._of, self._found = description, {}
+        if signature not in self._found:
+            outputs = description.with_signature(signature) or description.outputs
+            self._found[signature] = find_scores(outputs, self._scores)
+        return self._found[signature]
 
     def verdict(self, request: Request, reply: Reply) -> Verdict:
         """Looks at the scores of each row."""

@@ -35,21 +35,24 @@ def _could_be_scores(spec: Spec) -> bool:
     return spec.kind in ("float", "any") and (spec.shape is None or len(spec.shape) in (1, 2))
 
 
-def probabilities(row: Sequence[float | None], name: str = "") -> list[float] | None:
+def probabilities(row: Sequence[float], name: str = "") -> Sequence[float] | None:
     """A row of scores as probabilities; None if it says nothing: not finite, empty, no numbers.
 
     A row that is no distribution (each from 0 to 1, in all 1) is taken as logits. A single number from 0 to 1 is the
     probability of the second of two classes; another single number says nothing unless it is called a logit.
     """
-    numbers = [value for value in row if isinstance(value, (int, float)) and math.isfinite(value)]
-    if not numbers or len(numbers) < len(row):
-        return None
     logits = "logit" in name.lower()
-    if len(numbers) == 1:
-        return _of_two(numbers[0], logits)
-    if not logits and min(numbers) >= 0 and max(numbers) <= 1 and abs(math.fsum(numbers) - 1) <= _TOLERANCE:
-        return numbers
-    return softmax(numbers)
+    try:
+        total = math.fsum(row)
+    except (TypeError, ValueError, OverflowError):  # null, text, infinities
+        return None
+    if not row or not math.isfinite(total):
+        return None
+    if len(row) == 1:
+        return _of_two(row[0], logits)
+    if not logits and abs(total - 1) <= _TOLERANCE and min(row) >= 0 and max(row) <= 1:
+        return row
+    return softmax(row)
 
 
 def softmax(row: Sequence[float]) -> list[float]:
@@ -74,7 +77,7 @@ def hard_rows(scores: Tensor, policy: Policy, failed: Observer) -> list[int]:
     return [row for row in range(scores.rows or 0) if _hard(scores.row(row), scores.name, policy, failed)]
 
 
-def _hard(values: list[float | None], name: str, policy: Policy, failed: Observer) -> bool:
+def _hard(values: Sequence[float], name: str, policy: Policy, failed: Observer) -> bool:
     row = probabilities(values, name)
     if row is None:
         return True

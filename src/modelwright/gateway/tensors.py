@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from math import isfinite, nan, prod
 from typing import Any, Literal
@@ -22,6 +22,7 @@ _CODES |= {"INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q"}
 _CODES |= {"UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q"}
 _LENGTH = struct.Struct("<I")
 _TYPES: dict[Kind, set[type]] = {"float": {float, int}, "int": {int}, "bool": {bool}, "string": {str, dict}}
+_RAGGED = "its rows differ in length or depth"
 MAX_RANK = 32
 
 
@@ -180,20 +181,14 @@ def from_nested(name: str, datatype: str, value: Any) -> Tensor:
             raise ValueError(f"it is nested more than {MAX_RANK} deep")
         shape.append(len(inner))
         inner = inner[0] if inner else None
-    flat = [value] if not shape else list(_leaves(value, shape, 0))
+    flat = value if shape else [value]
+    for size in shape[1:]:
+        if set(map(type, flat)) != {list} or set(map(len, flat)) != {size}:
+            raise ValueError(_RAGGED)
+        flat = list(chain.from_iterable(flat))
+    if list in set(map(type, flat)):
+        raise ValueError(_RAGGED)
     return Tensor(name=name, datatype=datatype or _guessed(flat), shape=tuple(shape), flat=flat)
-
-
-def _leaves(value: Any, shape: list[int], depth: int) -> Iterator[Any]:
-    if not isinstance(value, list) or len(value) != shape[depth]:
-        raise ValueError("its rows differ in length or depth")
-    if depth + 1 < len(shape):
-        for item in value:
-            yield from _leaves(item, shape, depth + 1)
-    elif any(isinstance(item, list) for item in value):
-        raise ValueError("its rows differ in length or depth")
-    else:
-        yield from value
 
 
 def _guessed(flat: list[Any]) -> str:
