@@ -169,11 +169,12 @@ def under_way(training: TrainingModel, attempt: Attempt, now: datetime) -> Plan:
 def waiting(training: TrainingModel, attempt: Attempt, pause: float, now: datetime) -> Plan:
     """Between two attempts. The Task that ended is kept, since its end is when the pause began."""
     failure = attempt.failure
-    what = "was interrupted and is started again"
+    text = "the attempt was interrupted: it is started again, and does not count as a failure"
     if not attempt.interrupted:
-        what = f"{attempt.failures} of {training.spec.backoff_limit + 1} failed and is tried again"
+        count = f"attempt {attempt.failures} of {training.spec.backoff_limit + 1}"
+        text = f"{count} failed and is tried again: {failure.message}"
     status = msgspec.structs.replace(training.status, phase="Pending")
-    wanted = conditions.reconciling(failure.reason, f"attempt {what}: {failure.message}")
+    wanted = conditions.reconciling(failure.reason, text)
     plan = settled(training, status, wanted, now, ended_task(training, attempt))
     return msgspec.structs.replace(plan, requeue_after=pause, warn=not attempt.interrupted)
 

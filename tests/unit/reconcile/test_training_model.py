@@ -175,6 +175,13 @@ def test_downloads_are_told_while_they_are_under_way() -> None:
     assert status.start_time is None
 
 
+def test_a_download_that_is_tried_again_is_told_while_it_waits() -> None:
+    down = Failure(reason="DownloadUnreachable", message="data.test does not answer", retryable=True)
+    status = reconcile(training(), observed(attempt(1, "Pending", failure=down)), NOW).status
+    assert (status.phase, status.failures) == ("Pending", 0)
+    assert "data.test does not answer" in status.message
+
+
 def test_what_a_hostile_progress_file_says_fits_into_a_status() -> None:
     seen = attempt(1, "Running", steps=Steps(completed=-5, total=2**200, message="x" * 100_000))
     subject = training()
