@@ -24,7 +24,7 @@ def test_the_manifests_of_the_seeds_are_accepted_unchanged(plane: ControlPlane) 
     assert told.count("NodeIsThisMachine") == 2
 
 
-def test_kinds_that_are_not_built_yet_say_so(plane: ControlPlane, tmp_path: Path) -> None:
+def test_what_needs_something_that_is_not_there_says_so(plane: ControlPlane, tmp_path: Path) -> None:
     training = {
         "apiVersion": "sedna.io/v1alpha1",
         "kind": "TrainingModel",
@@ -33,7 +33,6 @@ def test_kinds_that_are_not_built_yet_say_so(plane: ControlPlane, tmp_path: Path
             "modelName": "digits",
             "deployToLayer": "cloud",
             "frameworkType": "sklearn",
-            "command": ["python", "train.py"],
             "imageRepo": "modelhub/digits",
             "storage": {"localStorage": {"path": str(tmp_path)}},
         },
@@ -50,8 +49,8 @@ def test_kinds_that_are_not_built_yet_say_so(plane: ControlPlane, tmp_path: Path
         },
     }
     plane.apply(training, joint)
-    assert "ModelVersion" in plane.until_reason("tm", "train", "NotImplemented")
-    assert "InferenceModel" in plane.until_reason("jis", "joint", "NotImplemented")
+    assert "command" in plane.until_reason("tm", "train", "NeedsContainers")
+    assert "small" in plane.until_reason("jis", "joint", "EdgeModelNotFound", "Reconciling")
 
 
 def spec_of(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -182,6 +181,6 @@ def test_a_suspended_object_is_left_alone_until_it_is_not(plane: ControlPlane, v
 
 def test_every_example_is_valid_yaml_that_the_api_accepts(plane: ControlPlane) -> None:
     for manifest in sorted(EXAMPLES.rglob("*.yaml")):
-        text = manifest.read_text().replace("FOLDER", "/tmp/digits")
+        text = manifest.read_text()
         assert list(yaml.safe_load_all(text))
         plane.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
