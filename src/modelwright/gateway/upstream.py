@@ -12,7 +12,7 @@ from modelwright.http.pool import Pool
 from modelwright.http.streams import detail, keep_alive, open_stream
 
 MAX_CONNECTIONS = 64
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 _AWAY = ("ConnectionFailed", "NotReady", "ModelNotFound", "CertificateNotTrusted", "Forbidden", "LoopDetected")
 
@@ -68,7 +68,7 @@ class Upstream:
             async with asyncio.timeout(seconds), self._slots:
                 return await self._pool.exchange(head, body, again=True, limit=limit)
         except TimeoutError:
-            raise Failed("TimedOut", f"{self._where} gave no whole answer in {seconds:g} s") from None
+            raise Failed("TimedOut", f"{self._where} gave no whole answer in {seconds:.1f} s") from None
         except Lost:
             message = f"{self._where} closed the connection, or did not speak HTTP, before its answer was whole"
             raise Failed("ConnectionLost", message) from None

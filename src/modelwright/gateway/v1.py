@@ -202,6 +202,8 @@ def _decoded_answer(body: bytes) -> _RawAnswer:
 def _named_outputs(value: Any, specs: Sequence[Spec] | None, *, columnar: bool) -> dict[str, Any]:
     if specs is not None and len(specs) == 1:
         return {specs[0].name: value}
+    if not columnar and value == [] and specs is not None:
+        return {spec.name: [] for spec in specs}
     if not columnar:
         value = _answer_columns(value)
     if not isinstance(value, dict):
@@ -223,11 +225,12 @@ def _answer_columns(rows: Any) -> Any:
 
 
 def _tensor(name: str, value: Any, spec: Spec | None) -> Tensor:
+    if value == [] and spec is not None and spec.shape:  # no rows: their shape cannot be seen
+        return Tensor(name=name, datatype=spec.datatype, shape=(0, *(max(0, size) for size in spec.shape[1:])), flat=[])
     try:
-        tensor = from_nested(name, spec.datatype if spec else "", value)
+        return from_nested(name, spec.datatype if spec else "", value)
     except ValueError as error:
         raise ValueError(f"output {name!r} is no tensor: {error}") from None
-    return tensor
 
 
 def encode_answer(tensors: Sequence[Tensor], *, columnar: bool) -> bytes:

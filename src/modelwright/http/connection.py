@@ -120,7 +120,7 @@ class Connection:
                 self._received += len(data)
                 self._parser.feed_data(data)
                 return
-        except (OSError, httptools.HttpParserError):
+        except (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade):
             pass
         raise Lost(self._began)
 
