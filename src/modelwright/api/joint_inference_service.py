@@ -92,7 +92,7 @@ class JointInferenceServiceStatus(msgspec.Struct, frozen=True, rename="camel", o
     cloud_model: Annotated[JointModelStatus | None, doc("How the cloud model is.")] = None
     node_name: Annotated[Name, doc("The node of the gateway.")] = ""
     kept_path: Annotated[Path, doc("The folder on the gateway's node that holds the kept hard examples.")] = ""
-    kept_bytes: Annotated[Size, doc("How many bytes of hard examples are kept.")] = 0
+    kept_bytes: Annotated[Size, doc("How many bytes of hard examples are kept, to three digits.")] = 0
     observed_generation: ObservedGeneration = 0
     last_handled_reconcile_at: LastHandled = ""
     conditions: Conditions = ()

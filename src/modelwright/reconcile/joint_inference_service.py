@@ -95,11 +95,17 @@ def status_of(
         cloud_model=cloud.status,
         node_name=(seen.node_name if seen is not None else "") or before.node_name,
         kept_path=(seen.kept_path if seen is not None and known else before.kept_path) if keeps else "",
-        kept_bytes=(seen.kept_bytes if seen is not None and known else before.kept_bytes) if keeps else 0,
+        kept_bytes=(about(seen.kept_bytes) if seen is not None and known else before.kept_bytes) if keeps else 0,
         observed_generation=generation,
         last_handled_reconcile_at=requests.requested_at(jis),
         conditions=conditions.settle(wanted, before.conditions, generation, now),
     )
+
+
+def about(size: int) -> int:
+    """The size cut to three digits: a number that grows with each request must not make each request a write."""
+    unit: int = 10 ** max(0, len(str(size)) - 3)
+    return size // unit * unit
 
 
 def once(jis: JointInferenceService, capabilities: Capabilities) -> tuple[Notice, ...]:

@@ -83,6 +83,15 @@ def test_hard_examples_are_kept_under_the_name_of_the_service_and_their_place_is
     assert plan(settled(joint(), after), observed()).status.kept_path == ""
 
 
+@pytest.mark.parametrize(
+    ("size", "told"), [(0, 0), (999, 999), (1_009, 1_000), (123_456, 123_000), (9_999_999, 9_990_000)]
+)
+def test_a_size_that_changes_all_the_time_is_told_to_three_digits(size: int, told: int) -> None:
+    subject = joint(hard_example_mining=HardExampleMining(keep=Keep(max_bytes=10**9)))
+    after = plan(subject, observed(gateway=gateway(subject, kept_path="/d", kept_bytes=size)))
+    assert after.status.kept_bytes == told
+
+
 def test_the_gateway_runs_before_there_is_any_model() -> None:
     wanted = only_workload(plan(joint(), observed(edge=None, cloud=None, gateway=None)))
     assert (wanted.program.edge_url, wanted.program.cloud_url) == ("", "")
