@@ -51,7 +51,7 @@ def mount_path_is_taken(training: TrainingModel, _observed: Any) -> Finding | No
     path = PurePosixPath(mount_path(spec.storage))
     for taken, used in ((BASE_PATH, bool(spec.base_model_version)), (DATASETS_PATH, bool(spec.datasets))):
         if used and (path.is_relative_to(taken) or PurePosixPath(taken).is_relative_to(path)):
-            return Finding("MountPathTaken", f"mountPath {path} overlaps {taken}, which is mounted too: choose another")
+            return Finding("MountsOverlap", f"mountPath {path} overlaps {taken}, which is mounted too: choose another")
     return None
 
 

@@ -203,7 +203,7 @@ ONE = (Dataset(name="d", uri="file:///d"),)
         (training(image="train:1"), {}, "NeedsContainers", "train:1"),
         (training(command=(), framework_type="tensorflow"), {}, "NeedsContainers", "command"),
         (training(storage=NFS_STORAGE), {}, "StorageNotSupported", "localStorage"),
-        (training(storage=OVER_DATASETS, datasets=ONE), {}, "MountPathTaken", "/datasets"),
+        (training(storage=OVER_DATASETS, datasets=ONE), {}, "MountsOverlap", "/datasets"),
         (training(), {"capabilities": CLUSTER}, "NoRegistry", "HOST/REPOSITORY"),
         (training(), {"result": version("train")}, "ModelVersionNameTaken", "another name"),
         (training(base_model_version="train"), {"awaited": ("train",)}, "BaseModelVersionCycle", "its own result"),
