@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from tests.integration.serve.site import wait_for
 from tests.tensorflow import models as saved
 
 import tensorflow as tf
@@ -182,18 +183,20 @@ def test_versions_beside_each_other_have_weights_of_their_own(models: Path) -> N
     loaded[1].close()
 
 
-def test_each_model_has_the_threads_that_it_is_given(models: Path) -> None:
+def test_each_model_has_the_threads_that_it_is_given_and_takes_them_with_it(models: Path) -> None:
     process = psutil.Process()
     load(models / "1").close()
     before = process.num_threads()
-    counts = []
     for threads in (1, 5):
         model = load(models / "1", threads=threads)
         model.predict({"x": np.ones((1, 2), np.float32)})
-        counts.append(process.num_threads() - before)
+        wait_for_threads(process, before + threads)
         model.close()
-    assert counts[1] - counts[0] == 4
-    assert process.num_threads() == before
+        wait_for_threads(process, before)
+
+
+def wait_for_threads(process: psutil.Process, count: int) -> None:
+    wait_for(lambda: process.num_threads() == count, f"{count} threads")
 
 
 def test_the_definitions_are_those_of_tensorflow_servings_metadata(many: Any) -> None:

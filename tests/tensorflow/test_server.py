@@ -109,19 +109,13 @@ def test_the_memory_of_former_versions_is_given_back(site: Site) -> None:
     site.write(1, **TENSORFLOW)
     process = site.start().ready()
     memory = psutil.Process(process.popen.pid)
-    sizes: list[int] = []
+    limit = memory.memory_info().rss + MEGABYTES * 500_000
     for number in (2, 1, 2, 1, 2, 1, 2, 1):
         site.write(number, **TENSORFLOW)
         switched(process, f"v{number}")
         with Client(process.port) as one:
             assert one.times() == number
-
-        def settled() -> bool:
-            size = memory.memory_info().rss
-            return not sizes or size < sizes[0] + MEGABYTES * 500_000
-
-        wait_for(settled, "the former version's memory to be given back")
-        sizes.append(memory.memory_info().rss)
+        wait_for(lambda: memory.memory_info().rss < limit, "the former version's memory to be given back")
 
 
 @contextlib.contextmanager

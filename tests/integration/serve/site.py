@@ -16,7 +16,7 @@ from typing import Any
 
 from modelwright.serve.state import ServerState
 
-DEADLINE = 30.0
+DEADLINE = 90.0
 
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
