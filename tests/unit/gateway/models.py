@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.unit.kubernetes.servers import Asked, answer, asked, listening
 
-Behaviour = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
+Behaviour = Callable[[Asked, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """What it does with a request for an inference instead of answering it."""
 
 _V1 = re.compile(r"/v1/models/(?P<name>[^/:]+)(?:/(?P<kind>versions|labels)/(?P<key>[^/:]+))?:predict")
@@ -75,7 +75,7 @@ class SmallModel:
         while request := await asked(reader):
             self.seen.append(request)
             if request.method == "POST" and self.behaviour is not None:
-                await self.behaviour(request, writer)
+                await self.behaviour(request, reader, writer)
             else:
                 writer.write(self.answer_to(request))
             await writer.drain()
@@ -209,7 +209,7 @@ class SmallModel:
 def raw(data: bytes, *, close: bool = True) -> Behaviour:
     """Sends these bytes and closes the connection."""
 
-    async def behave(_: Asked, writer: asyncio.StreamWriter) -> None:
+    async def behave(_: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         await writer.drain()
         if close:
@@ -223,12 +223,13 @@ def says(value: Any, status: int = 200, **headers: str) -> Behaviour:
     return raw(answer(value, status, **headers), close=False)
 
 
-async def hang(_: Asked, writer: asyncio.StreamWriter) -> None:
+async def hang(_: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Says nothing, until the client goes."""
-    await writer.wait_closed()
+    while not reader.at_eof():
+        await asyncio.sleep(0.01)
 
 
-async def drip(_: Asked, writer: asyncio.StreamWriter) -> None:
+async def drip(_: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Sends a byte now and then."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     while not writer.is_closing():
@@ -237,7 +238,7 @@ async def drip(_: Asked, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.01)
 
 
-async def flood(_: Asked, writer: asyncio.StreamWriter) -> None:
+async def flood(_: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Sends a body that does not end."""
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"

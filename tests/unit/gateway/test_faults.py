@@ -152,7 +152,7 @@ async def test_an_answer_to_nothing_does_not_become_the_next_answer(stage: Open)
     async with stage() as on:
         forged = answer({"predictions": [{"label": 66, "probabilities": [1.0, 0.0, 0.0]}]})
 
-        async def twice(request: Asked, writer: asyncio.StreamWriter) -> None:
+        async def twice(request: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(on.edge.answer_to(request) + forged)
 
         on.edge.behaviour = twice
@@ -226,7 +226,7 @@ async def test_a_model_that_refuses_what_the_gateway_adds_gets_the_request_as_it
     async with stage() as on:
         model = on.edge
 
-        async def only_default(request: Asked, writer: asyncio.StreamWriter) -> None:
+        async def only_default(request: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             refused = b"all_outputs" in request.body
             writer.write(answer({"error": "not row-shaped"}, 400) if refused else model.answer_to(request))
 
@@ -252,27 +252,29 @@ async def test_a_model_that_keeps_failing_is_left_alone_for_a_while(stage: Open)
 
 
 async def test_requests_that_hang_do_not_pile_up(stage: Open) -> None:
-    hanging, most = 0, 0
+    half, more = side.MOST_WAITING // 2, 20
+    async with stage() as on:
+        let_go, cloud = asyncio.Event(), on.cloud
 
-    async def count_and_hang(request: Asked, writer: asyncio.StreamWriter) -> None:
-        nonlocal hanging, most
-        hanging += 1
-        most = max(most, hanging)
-        await hang(request, writer)
-        hanging -= 1
+        async def wait(request: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await let_go.wait()
+            writer.write(cloud.answer_to(request))
 
-    async with stage(timeout_seconds=5.0) as on:
-        on.cloud.behaviour = count_and_hang
-        half, more = side.MOST_WAITING // 2, 20
-        first = [asyncio.create_task(on.client.predict(HARD)) for _ in range(half)]
-        async with asyncio.timeout(30):
-            while await on.client.metric("upstream_pending", side="cloud") < half:
-                await asyncio.sleep(0.01)
-        found = await asyncio.gather(*first, *(on.client.predict(HARD) for _ in range(half + more)))
-        assert {each.status for each in found} == {200}
-        reasons = [each.headers["x-fallback"] for each in found]
-        assert reasons.count("cloud TooManyWaiting") == more
-        assert most <= upstream.MAX_CONNECTIONS
+        async def until(count: int, metric: str, **labels: str) -> None:
+            async with asyncio.timeout(30):
+                while await on.client.metric(metric, **labels) < count:
+                    await asyncio.sleep(0.01)
+
+        cloud.behaviour = wait
+        tasks = [asyncio.create_task(on.client.predict(HARD)) for _ in range(half)]
+        await until(half, "upstream_pending", side="cloud")
+        tasks += [asyncio.create_task(on.client.predict(HARD)) for _ in range(half + more)]
+        await until(more, "fallbacks_total", reason="TooManyWaiting")
+        assert len(cloud.inferences) <= upstream.MAX_CONNECTIONS
+        let_go.set()
+        found = await asyncio.gather(*tasks)
+        assert [each.by for each in found].count("cloud") == side.MOST_WAITING
+        assert [each.headers.get("x-fallback") for each in found].count("cloud TooManyWaiting") == more
 
 
 async def test_a_gateway_that_is_a_model_of_itself_does_not_ask_itself_for_ever(stage: Open) -> None:

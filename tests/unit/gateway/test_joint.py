@@ -195,7 +195,7 @@ async def test_scores_that_are_no_numbers_make_a_row_hard(stage: Open) -> None:
         )
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
 
-        async def behave(_: Any, writer: Any) -> None:
+        async def behave(_: Any, reader: Any, writer: Any) -> None:
             writer.write(head + body)
 
         on.edge.behaviour = behave
