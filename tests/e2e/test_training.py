@@ -210,6 +210,7 @@ def test_metrics_that_nobody_can_trust_keep_no_version_from_its_image(plane: Con
     for name in METRICS:
         plane.until_ready("tm", name)
         assert plane.get("mv", name)["status"].get("metrics", {}) == {}, name
+        assert "MetricsIgnored" in events_of(plane, name), name
 
 
 def test_a_dataset_of_another_checksum_is_never_trained_on(plane: ControlPlane, tmp_path: Path) -> None:

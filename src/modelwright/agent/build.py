@@ -59,10 +59,10 @@ def build(
         metrics, note = _metrics(source)
         if action.provenance is not None:
             _attach(action.provenance, images, pushed, metrics)
-    return Built(_result(pushed, name, metrics), note)
+    return Built(_result(pushed, name, metrics, note), note)
 
 
-def _result(pushed: Pushed, name: str, metrics: dict[str, float]) -> BuildResult:
+def _result(pushed: Pushed, name: str, metrics: dict[str, float], metrics_ignored: str) -> BuildResult:
     return BuildResult(
         digest=pushed.digest,
         tag=pushed.tag or "",
@@ -70,6 +70,7 @@ def _result(pushed: Pushed, name: str, metrics: dict[str, float]) -> BuildResult
         size_bytes=pushed.size,
         files=pushed.files,
         metrics=metrics,
+        metrics_ignored=metrics_ignored,
     )
 
 

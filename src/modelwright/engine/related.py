@@ -29,8 +29,9 @@ class Relations:
             case ModelVersion():
                 served = self._keys(InferenceModel, BY_MODEL_VERSION, key)
                 trained = self._keys(TrainingModel, BY_BASE, key)
+                own = [key] if self._caches[TrainingModel].get(*key) is not None else []
                 model = (key[0], resource.spec.model_name)
-                return [(Model, [model]), (InferenceModel, served), (TrainingModel, [key, *trained])]
+                return [(Model, [model]), (InferenceModel, served), (TrainingModel, [*own, *trained])]
             case Model():
                 return [(ModelVersion, [key_of(found) for found in self._unowned_versions(resource)])]
             case TrainingModel():

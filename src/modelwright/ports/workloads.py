@@ -262,7 +262,10 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BuildResult(msgspec.Struct, frozen=True, rename="camel"):
-    """`tag` is the candidate that was taken; `resolved` is host/repository@digest; `files` are those of the model."""
+    """`tag` is the candidate that was taken; `resolved` is host/repository@digest; `files` are those of the model.
+
+    `metrics_ignored` says why the numbers beside the model could not be used, if there were any.
+    """
 
     digest: str
     tag: str
@@ -270,6 +273,7 @@ class BuildResult(msgspec.Struct, frozen=True, rename="camel"):
     size_bytes: int
     files: int = 0
     metrics: dict[str, float] = {}
+    metrics_ignored: str = ""
 
 
 class WorkerCounts(msgspec.Struct, frozen=True, rename="camel"):

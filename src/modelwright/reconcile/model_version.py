@@ -14,7 +14,7 @@ from modelwright.api.fields import Progress
 from modelwright.api.meta import Condition, Metadata, OwnerReference
 from modelwright.api.model import Model, ModelSpec
 from modelwright.api.model_version import ModelVersion, ModelVersionStatus
-from modelwright.ports.workloads import BuildImage, Capabilities, Failure, Placement, Task, TaskStatus
+from modelwright.ports.workloads import BuildImage, BuildResult, Capabilities, Failure, Placement, Task, TaskStatus
 from modelwright.reconcile import conditions, names, owners, requests
 from modelwright.reconcile.findings import first_finding
 from modelwright.reconcile.model_version_checks import CHECKS
@@ -190,7 +190,13 @@ def succeeded(version: ModelVersion, seen: TaskStatus, now: datetime) -> Plan:
     )
     message = built_message(status)
     status = msgspec.structs.replace(status, message=message)
-    return settled(version, status, conditions.ready("ImageBuilt", message), now)
+    plan = settled(version, status, conditions.ready("ImageBuilt", message), now)
+    return msgspec.structs.replace(plan, notices=passed_over(result))
+
+
+def passed_over(result: BuildResult) -> tuple[Notice, ...]:
+    """What of the folder could not be used, although the image is good without it."""
+    return (Notice("Warning", "MetricsIgnored", result.metrics_ignored),) if result.metrics_ignored else ()
 
 
 def failed(version: ModelVersion, observed: Observed, task: Task, seen: TaskStatus, now: datetime) -> Plan:

@@ -234,3 +234,11 @@ def test_a_foreign_node_name_is_spoken_of_once() -> None:
     elsewhere = msgspec.structs.replace(HERE, single_node="other")
     assert [notice.reason for notice in plan(new, here=elsewhere).notices] == ["NodeIsThisMachine"]
     assert plan(version(), here=elsewhere).notices == ()
+
+
+def test_numbers_that_could_not_be_used_are_told_once() -> None:
+    done = task(running_task(version()), "Succeeded", result=result(metrics_ignored="no numbers"), finished_at=NOW)
+    found = plan(version(), done)
+    assert [(notice.type, notice.reason) for notice in found.notices] == [("Warning", "MetricsIgnored")]
+    again = msgspec.structs.replace(version(), status=found.status)
+    assert plan(again, done).notices == ()
