@@ -10,8 +10,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 help: ## Show what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: .stamps/demo ## Set everything up and run the main job on this machine: ends with `demo: PASS`
-	@$(BIN)/python examples/digits/demo.py
+demo: .stamps/demo ## Set everything up and show all of it on this machine: ends with `demo: PASS`
+	@$(BIN)/python examples/digits/demo
 
 test: .stamps/dev ## Set everything up and run every check and test; says what it leaves out, and why
 	@$(BIN)/python tests/run.py

@@ -39,8 +39,10 @@ def prepare(folder: pathlib.Path) -> None:
     (folder / "field.json").write_text(json.dumps({"instances": part(FIELD)[0].tolist()}))
     for name in PROGRAMS:
         shutil.copy(HERE / name, folder / name)
-    for manifest in HERE.glob("*.yaml"):
+    manifests = sorted(HERE.glob("*.yaml"))
+    for manifest in manifests:
         (folder / manifest.name).write_text(filled(manifest.read_text(), folder))
+    print(f"{folder}: digits.tar, field.json, {len(PROGRAMS)} programs and {len(manifests)} manifests")
 
 
 def filled(manifest: str, folder: pathlib.Path) -> str:

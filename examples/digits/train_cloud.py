@@ -35,8 +35,9 @@ def main() -> None:
     if together is not None:
         tried = [tuple(each) for found in together for each in found]
         score, c, gamma = max(tried, key=lambda each: (each[0], -each[1], -each[2]))
-        print(f"best of {len(tried)} from {len(together)} workers: C {c:g} gamma {gamma:g}", flush=True)
-        save(train(images, digits, c, gamma), crossValidation=score, candidates=len(tried))
+        best = f"best of {len(tried)} from {len(together)} workers: C {c:g} gamma {gamma:g}"
+        report(len(mine), len(mine), best)
+        save(train(images, digits, c, gamma), crossValidation=score, examples=len(digits))
 
 
 def report(completed: int, total: int, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,11 +27,15 @@ def _tools() -> None:
 
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two trained models of the digits, v1 and v2."""
+    """A folder with two trained models of the digits: v1, a small one, and v2, a strong one."""
     folder = tmp_path_factory.mktemp("digits")
-    for name, quality in (("v1", "plain"), ("v2", "better")):
-        command = [sys.executable, str(EXAMPLES / "digits/train.py"), "--quality", quality, str(folder / name)]
-        subprocess.run(command, check=True, capture_output=True)
+    subprocess.run([sys.executable, str(EXAMPLES / "digits/prepare.py"), str(folder)], check=True, capture_output=True)
+    with tarfile.open(folder / "digits.tar") as tar:
+        tar.extractall(folder / "datasets" / "digits", filter="data")
+    for name, program in (("v1", "train_edge.py"), ("v2", "train_cloud.py")):
+        where = {"KUBEDL_MODEL_PATH": str(folder / name), "MODELWRIGHT_DATASETS": str(folder / "datasets")}
+        command = [sys.executable, str(folder / program)]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **where})
     return folder
 
 
