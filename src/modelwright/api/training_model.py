@@ -52,7 +52,11 @@ class TrainingModelSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     model_name: Annotated[Name, doc("The Model that the result becomes a version of.")]
     deploy_to_layer: Annotated[Layer, doc("Where the workers run.")] = "cloud"
     framework_type: Annotated[
-        Label, doc("Which training image to take from the runtime catalogue where `image` is absent.")
+        Label,
+        doc(
+            "What trains: workers find each other by TF_CONFIG (tensorflow) or torchrun's variables (any other), "
+            "and on a cluster the runtime catalogue has an image for it where `image` is absent."
+        ),
     ] = ""
     node_selector: Annotated[NodeSelector, doc("Labels that the workers' nodes must have.")] = {}
     node_name: Annotated[Name, doc("The node to run on.")] = ""
@@ -61,7 +65,11 @@ class TrainingModelSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     ] = ""
     command: Annotated[Arguments, doc("The command; `$(VAR)` is expanded as Kubernetes does.")] = ()
     args: Annotated[Arguments, doc("Its arguments; `$(VAR)` is expanded as Kubernetes does.")] = ()
-    env: Annotated[tuple[EnvVar, ...], keyed_by("name", 128), doc("Environment variables of the workers.")] = ()
+    env: Annotated[
+        tuple[EnvVar, ...],
+        keyed_by("name", 128),
+        doc("Environment variables of the workers; each may name others by `$(VAR)`."),
+    ] = ()
     resources: Annotated[Resources, doc("Compute resources of each worker.")] = Resources()
     workers: Annotated[int, Meta(ge=1, le=256), doc("How many workers run; worker 0 is the chief.")] = 1
     base_model_version: Annotated[
@@ -79,9 +87,12 @@ class TrainingModelSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     download_secret: Annotated[
         Name, doc("The Secret to download datasets with: `token`, or `username` and `password`.")
     ] = ""
-    backoff_limit: Annotated[int, Meta(ge=0, le=100), doc("How often a failed training is started again.")] = 6
+    backoff_limit: Annotated[
+        int, Meta(ge=0, le=100), doc("How often a failed training is started again, after growing pauses.")
+    ] = 6
     active_deadline_seconds: Annotated[
-        Count, doc("After how many seconds the training is ended as failed; 0 or absent: never.")
+        Count,
+        doc("After how many seconds, over all attempts, the training is ended as failed; 0 or absent: never."),
     ] = 0
 
 
@@ -128,7 +139,7 @@ class TrainingModelStatus(msgspec.Struct, frozen=True, rename="camel", omit_defa
 
 
 class TrainingModel(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A training: it runs workers once and makes a ModelVersion of what they wrote."""
+    """A training: it runs workers once and makes a ModelVersion, of the same name, of what they wrote."""
 
     api_version: str = "sedna.io/v1alpha1"
     kind: str = "TrainingModel"
