@@ -113,6 +113,28 @@ def print_json(value: Any) -> None:
     print(_UNSAFE_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
+def print_tensors(value: Any) -> None:
+    """A model's answer as JSON: objects and rows two spaces deep, the numbers of a row beside each other."""
+    print(_UNSAFE_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", _tensors(value, "\n")))
+
+
+def _tensors(value: Any, newline: str) -> str:
+    import json
+
+    nested = isinstance(value, (dict, list)) and (isinstance(value, dict) or any(map(_holds, value)))
+    if not nested or not value:
+        return json.dumps(value, ensure_ascii=False)
+    deeper = newline + "  "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {_tensors(each, deeper)}" for key, each in value.items()]
+        return "{" + deeper + f",{deeper}".join(parts) + newline + "}"
+    return "[" + deeper + f",{deeper}".join(_tensors(each, deeper) for each in value) + newline + "]"
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, (dict, list))
+
+
 def print_yaml(value: Any, *, several: bool = False) -> None:
     """A value (plain or a struct) as YAML; a sequence as several documents if it is that."""
     print(to_yaml(list(value) if several else [value]), end="")

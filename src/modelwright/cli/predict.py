@@ -45,7 +45,7 @@ def predict(
 
     async def verb() -> int:
         from modelwright.cli import served
-        from modelwright.cli.output import note, print_json, report
+        from modelwright.cli.output import note, print_tensors, report
 
         async with Connection(kubeconfig, context, namespace).client() as client:
             model = await served.find_answering(client, name)
@@ -55,7 +55,7 @@ def predict(
         answer, side = await ask(model.status.url, body)
         if side:
             note(f"answered by: {side}")
-        print_json(answer)
+        print_tensors(answer)
         return 0
 
     run(verb())

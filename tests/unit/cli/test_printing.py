@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from modelwright.adapters.kubernetes.faults import Cause, InvalidResource
 from modelwright.cli.context import explain
 from modelwright.cli.describe import _condition_styles, _order
 from modelwright.cli.durations import seconds_of
-from modelwright.cli.output import paint, print_json, safe, table, to_yaml
+from modelwright.cli.output import paint, print_json, print_tensors, safe, table, to_yaml
 from modelwright.cli.resources import CORE, OURS
 from modelwright.cli.units import age, counted, readable, since
 from modelwright.cli.wait import parse_wanted
@@ -163,3 +164,23 @@ def test_the_situation_of_an_object_fits_a_line() -> None:
     assert situation(state({})) == "nothing is known yet"
     held = state({}, deletionTimestamp="2024-02-29T12:00:00Z", finalizers=["a/b"])
     assert situation(held) == "being deleted, held by a/b"
+
+
+@pytest.mark.parametrize(
+    ("answer", "lines"),
+    [
+        ({"predictions": [4, 9]}, ["{", '  "predictions": [4, 9]', "}"]),
+        ({"predictions": []}, ["{", '  "predictions": []', "}"]),
+        ({"outputs": [[0.5, None], []]}, ["{", '  "outputs": [', "    [0.5, null],", "    []", "  ]", "}"]),
+        ([{"a": "ö\n"}], ["[", "  {", '    "a": "ö\\n"', "  }", "]"]),
+        ({"text": "\x1b[31m\u202e"}, ["{", '  "text": "\\u001b[31m\\u202e"', "}"]),
+        (7, ["7"]),
+    ],
+)
+def test_an_answer_has_the_numbers_of_a_row_beside_each_other(
+    answer: Any, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_tensors(answer)
+    printed = capsys.readouterr().out
+    assert printed.splitlines() == lines
+    assert json.loads(printed) == answer
