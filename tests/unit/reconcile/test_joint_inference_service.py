@@ -10,8 +10,9 @@ from tests.unit.reconcile.make import CLUSTER, HERE, NOW, metadata, only_workloa
 from tests.unit.reconcile.make_joint import EDGE_SPEC, answering, gateway, joint, observed, settled
 
 from modelwright.api.inference_model import Auth, InferenceModel
-from modelwright.api.joint_inference_service import Gateway, HardExampleMining, JointModel, Keep
+from modelwright.api.joint_inference_service import DEFAULT_PARAMETERS, Gateway, HardExampleMining, JointModel, Keep
 from modelwright.api.meta import OwnerReference
+from modelwright.gateway import policies
 from modelwright.ports.workloads import AskedModel, Failure, Placement
 from modelwright.reconcile import conditions
 from modelwright.reconcile.joint_inference_service import Observed, cloud_name, edge_name, gateway_name, reconcile
@@ -55,8 +56,8 @@ def test_the_gateway_is_told_both_models_and_the_whole_policy() -> None:
     ("policy", "expected"),
     [
         ("confidence", {"threshold": 0.9}),
-        ("margin", {"threshold": 0.5}),
-        ("crossEntropy", {"threshold": 0.5}),
+        ("margin", {"threshold": 0.8}),
+        ("crossEntropy", {"threshold": 0.325}),
         ("random", {"probability": 0.1}),
         ("example.energy", {}),
     ],
@@ -64,6 +65,17 @@ def test_the_gateway_is_told_both_models_and_the_whole_policy() -> None:
 def test_each_policy_that_is_built_in_has_a_default(policy: str, expected: dict[str, float]) -> None:
     mining = HardExampleMining(policy=policy)
     assert only_workload(plan(joint(hard_example_mining=mining), observed())).program.parameters == expected
+
+
+def test_the_defaults_are_those_of_a_gateway_by_hand() -> None:
+    by_hand = {
+        "confidence": {"threshold": policies.CONFIDENCE},
+        "margin": {"threshold": policies.MARGIN},
+        "crossEntropy": {"threshold": policies.ENTROPY},
+        "random": {"probability": policies.SHARE},
+    }
+    assert by_hand == DEFAULT_PARAMETERS
+    assert policies.BUILT_IN.keys() == DEFAULT_PARAMETERS.keys()
 
 
 def test_a_parameter_that_is_given_is_taken() -> None:
