@@ -14,6 +14,7 @@ class Pool:
     def __init__(self, connect: Callable[[], Awaitable[Connection]]) -> None:
         self._connect = connect
         self._idle: deque[Connection] = deque()
+        self._closed = False
 
     async def exchange(self, head: bytes, body: bytes, *, again: bool, limit: int = 0) -> Response:
         """The whole answer, whatever its status; its body has `limit` bytes at most (0: any).
@@ -30,7 +31,8 @@ class Pool:
         return await self._over(await self._connect(), head, body, limit)
 
     async def aclose(self) -> None:
-        """Close all idle connections."""
+        """Close all idle connections, and those that are in use as soon as they are not."""
+        self._closed = True
         while self._idle:
             await self._idle.pop().close()
 
@@ -41,7 +43,7 @@ class Pool:
         except BaseException:
             await connection.close()
             raise
-        if connection.reusable:
+        if connection.reusable and not self._closed:
             connection.rest()
             self._idle.append(connection)
         else:
