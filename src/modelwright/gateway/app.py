@@ -34,7 +34,8 @@ log = logging.getLogger("modelwright.gateway")
 
 RETRY_AFTER = ((b"retry-after", b"1"),)
 _METRICS = b"text/plain; version=0.0.4; charset=utf-8"
-_GOES_ON = frozenset((b"traceparent", b"tracestate", b"x-request-id"))
+_GOES_ON = frozenset((b"traceparent", b"tracestate", b"via", b"x-request-id"))
+_LONGEST_HEADER = 1024
 _INFERENCE = {"v1.predict": "v1", "v2.infer": "v2"}
 
 
@@ -195,7 +196,9 @@ class App:
 
 
 def _passed(scope: Message) -> Headers:
-    """The headers that go on to the models."""
-    found = [(name.decode(), value.decode("latin-1")) for name, value in scope["headers"] if name in _GOES_ON]
-    via = [value.decode("latin-1") for name, value in scope["headers"] if name == b"via"]
-    return (*found, *(("Via", value) for value in via))
+    """The headers that go on to the models, if a model server cannot trip over them."""
+    return [
+        (name.decode("ascii"), value.decode("ascii"))
+        for name, value in scope["headers"]
+        if name in _GOES_ON and len(value) <= _LONGEST_HEADER and all(0x20 <= byte < 0x7F for byte in value)
+    ]

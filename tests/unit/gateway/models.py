@@ -81,6 +81,12 @@ class SmallModel:
             await writer.drain()
 
     def answer_to(self, request: Asked) -> bytes:
+        try:
+            return self._answer_to(request)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError) as error:
+            return answer({"error": f"bad request: {type(error).__name__}"}, 400)
+
+    def _answer_to(self, request: Asked) -> bytes:
         if request.method == "POST" and self.v1 and (found := _V1.fullmatch(request.target)):
             return self._predict(request, found)
         if request.method == "POST" and self.v2 and (found := _V2.fullmatch(request.target)):
@@ -91,7 +97,8 @@ class SmallModel:
             return answer(self._v2_metadata())
         if self.v1 and request.target == f"/v1/models/{self.name}/metadata":
             return answer(self._v1_metadata())
-        if self.v1 and request.target == f"/v1/models/{self.name}":
+        path = f"/v1/models/{self.name}"
+        if self.v1 and request.target in (path, f"{path}/versions/{self.version}"):
             return answer({"model_version_status": [{"version": self.version, "state": "AVAILABLE"}]})
         return answer({"error": f"not found: {request.target}"}, 404)
 
