@@ -96,7 +96,7 @@ def test_a_training_can_be_traced_from_its_data_to_what_serves_it(plane: Control
     assert made["status"]["fileCount"] == 1
 
     nodes, edges = lineage(plane, "trained")
-    dataset = f"dataset/rows@{digest[:12]}"
+    dataset = f"dataset/{digest[:12]}"
     assert edges == {
         (dataset, "dataset", "trainingmodel/trained"),
         ("modelversion/base", "base", "trainingmodel/trained"),

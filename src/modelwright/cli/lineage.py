@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from modelwright.adapters.kubernetes.client import KubernetesClient
     from modelwright.api.kind import Kind
     from modelwright.lineage.nodes import Trace
+    from modelwright.lineage.records import Records
 
 Format = Literal["tree", "json", "mermaid", "dot"]
 TREE_DEPTH = 10
@@ -77,33 +78,42 @@ def lineage(
 
 async def trace(client: KubernetesClient, word: str, depth: int = 0) -> Trace:
     """The trace of what a word names. Raises NotFound, Unavailable, and a usage error for an unclear word."""
-    from modelwright.lineage import lookup, records
+    from modelwright.lineage import lookup
     from modelwright.lineage.graph import Graph
     from modelwright.ports.errors import Invalid
 
-    lists = await fetch(client)
     with _collector_off():
-        graph = Graph(records.decode(lists))
+        graph = Graph(await fetch(client))
     try:
         return graph.trace(lookup.choose(graph, word), depth)
     except Invalid as error:
         raise typer.BadParameter(error.message, param_hint="NAME") from None
 
 
-async def fetch(client: KubernetesClient) -> dict[str, bytes]:
-    """The lists of all kinds in the namespace, asked for at once, as bytes. Raises Unavailable, Forbidden."""
+async def fetch(client: KubernetesClient) -> Records:
+    """All that the namespace holds, a list for each kind. Raises Unavailable, Forbidden.
+
+    Two connections: while one list is decoded, the server is busy with the other. More would only be more handshakes.
+    """
     import asyncio
 
-    from modelwright.api.kinds import KINDS
+    from modelwright.api.kinds import KINDS, MODEL_VERSION
+    from modelwright.lineage.records import Records
 
-    bodies = await asyncio.gather(*(_list(client, kind) for kind in KINDS))
-    return dict(zip((kind.kind for kind in KINDS), bodies, strict=True))
+    others = tuple(kind for kind in KINDS if kind is not MODEL_VERSION)
+    found = await asyncio.gather(_lists(client, (MODEL_VERSION,)), _lists(client, others))
+    return Records(**found[0], **found[1])
 
 
-async def _list(client: KubernetesClient, kind: Kind) -> bytes:
+async def _lists(client: KubernetesClient, kinds: tuple[Kind, ...]) -> dict[str, Any]:
     from modelwright.adapters.kubernetes.resource import of_kind
+    from modelwright.lineage.records import TYPES, items
 
-    return (await client.raw("GET", of_kind(kind).path(client.namespace))).body
+    found = {}
+    for kind in kinds:
+        response = await client.raw("GET", of_kind(kind).path(client.namespace))
+        found[TYPES[kind.kind][0]] = items(kind.kind, response.body)
+    return found
 
 
 def print_trace(trace: Trace, output: Format) -> None:

@@ -143,7 +143,8 @@ class _Tree:
         training = next((self._nodes[edge.source] for edge in edges if edge.role == "training"), None)
         if training is None or training.missing:
             return version
-        own = {name: value for name, value in version.parameters.items() if training.parameters.get(name) != value}
+        said = {**training.parameters, "frameworkType": training.framework, "workers": str(training.workers)}
+        own = {name: value for name, value in version.parameters.items() if said.get(name) != value}
         return msgspec.structs.replace(
             version,
             parameters=own,
@@ -201,6 +202,7 @@ def details(node: Node) -> Iterator[str]:
         "metrics": ", ".join(f"{name} {number(value)}" for name, value in node.metrics.items()),
         "command": node.command,
         "parameters": ", ".join(f"{name}={value}" for name, value in node.parameters.items()),
+        "framework": node.framework if node.kind == "TrainingModel" else "",
         "workers": str(node.workers) if node.workers else "",
         "source": " @ ".join(filter(None, [node.source.repo, _revision(node.source.revision)])) if node.source else "",
         "builder": node.builder,

@@ -7,7 +7,7 @@ import msgspec
 from modelwright.lineage import redaction
 from modelwright.lineage.attestation import Attestation
 from modelwright.lineage.graph import order
-from modelwright.lineage.ids import content_id
+from modelwright.lineage.ids import content_id, dataset_id
 from modelwright.lineage.nodes import Edge, Node, Source, Trace
 from modelwright.lineage.statement import BUILD_TYPE
 from modelwright.ports.workloads import Material
@@ -96,7 +96,9 @@ class _Told:
 
     def _material(self, kind: str, material: Material) -> str:
         name = material.name or material.uri or UNNAMED
-        id_ = content_id(kind.lower(), name, material.digest or material.uri or name)
+        known = material.digest or material.uri or name
+        id_ = dataset_id(name, material.uri, material.digest)
+        id_ = id_ if kind == "Dataset" else content_id(kind.lower(), name, known)
         uris = (redaction.uri(material.uri),) if material.uri else ()
         self.nodes[id_] = Node(id=id_, kind=kind, name=name, digest=material.digest, uris=uris)
         return id_

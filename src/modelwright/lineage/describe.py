@@ -8,7 +8,17 @@ from typing import Any
 from modelwright.lineage import redaction
 from modelwright.lineage.datasets import Dataset
 from modelwright.lineage.nodes import Node, Source
-from modelwright.lineage.records import Joint, Served, ServedFile, Training, Version, detail, state
+from modelwright.lineage.records import (
+    Joint,
+    Served,
+    ServedFile,
+    Training,
+    TrainingStatus,
+    Version,
+    VersionStatus,
+    detail,
+    state,
+)
 
 SOURCE = "org.opencontainers.image.source"
 REVISION = "org.opencontainers.image.revision"
@@ -17,7 +27,7 @@ COMMAND = "command"
 
 def version_node(id_: str, version: Version) -> Node:
     """Of a ModelVersion: what was measured counts more than what was claimed."""
-    spec, status = version.spec, version.status
+    spec, status = version.spec, detail(version.status, VersionStatus)
     made = spec.lineage
     claimed = detail(made.metrics, dict[str, float]) if made else {}
     parameters = detail(made.parameters, dict[str, str]) if made else {}
@@ -47,12 +57,12 @@ def training_node(id_: str, training: Training) -> Node:
     words = [*detail(spec.command, list[str]), *detail(spec.args, list[str])]
     variables = detail(spec.env, list[dict[str, Any]])
     environment = {str(each.get("name")): str(each.get("value") or "") for each in variables}
-    annotations = training.metadata.annotations
+    annotations = detail(training.metadata.annotations, dict[str, str])
     return Node(
         id=id_,
         kind="TrainingModel",
         name=training.metadata.name,
-        status=training.status.phase or "Pending",
+        status=detail(training.status, TrainingStatus).phase or "Pending",
         model=spec.model_name,
         image=spec.image,
         command=redaction.command(shlex.join(words)),

@@ -128,10 +128,10 @@ def _version(version: ModelVersion) -> Version:
 
 def _fields(version: ModelVersion, made: Lineage) -> dict[str, str]:
     """Single fields by name, in the order in which they are shown."""
-    source = made.source or SourceCode()
+    source, by_training = made.source or SourceCode(), f"TrainingModel/{made.training_model}"
     return {
         "model": version.spec.model_name,
-        "createdBy": version.spec.created_by,
+        "createdBy": "" if version.spec.created_by == by_training else version.spec.created_by,
         "trainingModel": made.training_model,
         "parents": ", ".join(sorted(made.parents)),
         "command": redaction.command(made.parameters.get(COMMAND, "")),

@@ -1,4 +1,4 @@
-"""Names of nodes: `KIND/NAME` in lower case; data sets and files have their content's digits behind an `@`."""
+"""Names of nodes: `KIND/NAME` in lower case; `dataset/DIGITS` by content, `file/NAME@DIGITS` by name and content."""
 
 from __future__ import annotations
 
@@ -34,9 +34,17 @@ def joint_id(name: str) -> str:
 
 def content_id(kind: str, name: str, content: str) -> str:
     """Of what has no name of its own in the cluster: `content` is its digest, or where it is."""
+    return f"{kind}/{name}@{_digits(content)}"
+
+
+def dataset_id(name: str, uri: str, digest: str) -> str:
+    """Of a data set: its content, else where it is, else its name, whatever is known first."""
+    return f"dataset/{_digits(digest or uri or f' {name}')}"
+
+
+def _digits(content: str) -> str:
     algorithm, _, value = content.partition(":")
-    digits = value if algorithm == "sha256" else hashlib.sha256(content.encode()).hexdigest()
-    return f"{kind}/{name}@{digits[:_DIGITS]}"
+    return (value if algorithm == "sha256" else hashlib.sha256(content.encode()).hexdigest())[:_DIGITS]
 
 
 def training_of(version: Version) -> str:

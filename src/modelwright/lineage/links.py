@@ -1,58 +1,18 @@
-"""From base versions and trainings to versions, and on to the services that answer with them."""
+"""From versions, files and images to the services that answer with them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from modelwright.lineage.datasets import Link
-from modelwright.lineage.ids import (
-    NAME_LIMIT,
-    content_id,
-    folders_of,
-    joint_id,
-    served_id,
-    training_id,
-    training_of,
-    version_id,
-)
-from modelwright.lineage.records import Joint, JointModel, Records, Served, ServedFile, Training, Version
-
-
-def version_links(records: Records) -> Iterator[Link]:
-    """Base versions and trainings to the versions that came of them."""
-    trainings = {training.metadata.name: training for training in records.trainings}
-    made_by = {}
-    for version in records.versions:
-        training = training_of(version)
-        made_by[version.metadata.name] = training
-        if training:
-            yield training_id(training), version_id(version.metadata.name), "training", ""
-        if version.spec.lineage is not None and version.spec.lineage.parents:
-            yield from _parents(version, training, trainings.get(training))
-    for each in records.trainings:
-        yield from _of_training(each, made_by)
+from modelwright.lineage.ids import NAME_LIMIT, content_id, folders_of, joint_id, served_id, version_id
+from modelwright.lineage.records import Joint, JointModel, Place, Records, Served, ServedFile, VersionStatus, detail
 
 
 def model_links(records: Records, model: str) -> list[Link]:
     """A Model to its versions: a name for them, not something that they were made from."""
     named = (version.metadata.name for version in records.versions if version.spec.model_name == model)
     return [(f"model/{model}", version_id(name), "version", "") for name in named]
-
-
-def _parents(version: Version, training: str, known: Training | None) -> Iterator[Link]:
-    """To the training where there was one; what an existing training does not name itself is the version's own."""
-    child = training_id(training) if training and known is None else version_id(version.metadata.name)
-    for parent in version.spec.lineage.parents if version.spec.lineage else ():
-        if known is None or parent != known.spec.base_model_version:
-            yield version_id(parent), child, "base", ""
-
-
-def _of_training(training: Training, made_by: dict[str, str]) -> Iterator[Link]:
-    id_, made = training_id(training.metadata.name), training.status.model_version
-    if training.spec.base_model_version:
-        yield version_id(training.spec.base_model_version), id_, "base", ""
-    if made and made_by.get(made) != training.metadata.name:
-        yield id_, version_id(made), "training", ""
 
 
 def joint_links(records: Records) -> Iterator[Link]:
@@ -81,7 +41,7 @@ class ServedLinks:
         self._by_path: dict[str, set[str]] = {}
         if any(served.spec.image or _has_image(served) for served in records.served):
             self._index_images()
-        if any(served.spec.manifest or served.status.history for served in records.served):
+        if any(served.spec.manifest or _has_file(served) for served in records.served):
             self._index_paths()
 
     def links(self) -> Iterator[Link]:
@@ -138,17 +98,21 @@ class ServedLinks:
 
     def _index_images(self) -> None:
         for version in self._records.versions:
-            status, id_ = version.status, version_id(version.metadata.name)
+            status, id_ = detail(version.status, VersionStatus), version_id(version.metadata.name)
             for image in (status.image_digest, status.image, status.resolved_image):
                 if image:
                     self._by_image.setdefault(image, set()).add(id_)
 
     def _index_paths(self) -> None:
         for version in self._records.versions:
-            storage = version.spec.storage
-            if storage is not None and storage.local_storage is not None:
+            storage = detail(version.spec.storage, Place)
+            if storage.local_storage is not None:
                 path = storage.local_storage.path.rstrip("/")
                 self._by_path.setdefault(path, set()).add(version_id(version.metadata.name))
+
+
+def _has_file(served: Served) -> bool:
+    return any(entry.source.file is not None for entry in served.status.history)
 
 
 def _has_image(served: Served) -> bool:

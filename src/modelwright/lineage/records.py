@@ -27,7 +27,7 @@ class AnnotatedMeta(msgspec.Struct, frozen=True):
     """The name, and the annotations that say where the code of a training is."""
 
     name: str
-    annotations: dict[str, str] = {}
+    annotations: msgspec.Raw = NOTHING
 
 
 class NamedDataset(msgspec.Struct, frozen=True, gc=False):
@@ -63,13 +63,13 @@ class Place(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class VersionSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Of a ModelVersion's spec."""
+    """Of a ModelVersion's spec; `storage` is a `Place`."""
 
     model_name: str = ""
     created_by: str = ""
     base_image: str = ""
     lineage: Made | None = None
-    storage: Place | None = None
+    storage: msgspec.Raw = NOTHING
 
 
 class VersionStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,11 +85,11 @@ class VersionStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A ModelVersion."""
+    """A ModelVersion; `status` is a `VersionStatus`."""
 
     metadata: Meta
     spec: VersionSpec
-    status: VersionStatus = VersionStatus()
+    status: msgspec.Raw = NOTHING
 
 
 class TrainingSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -114,11 +114,11 @@ class TrainingStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Training(msgspec.Struct, frozen=True):
-    """A TrainingModel."""
+    """A TrainingModel; `status` is a `TrainingStatus`."""
 
     metadata: AnnotatedMeta
     spec: TrainingSpec
-    status: TrainingStatus = TrainingStatus()
+    status: msgspec.Raw = NOTHING
 
 
 class ServedFile(msgspec.Struct, frozen=True, rename={"download_url": "downloadURL"}):
@@ -246,7 +246,7 @@ class _Condition(msgspec.Struct, frozen=True):
 
 def decode(lists: dict[str, bytes]) -> Records:
     """The records in the API's lists, by kind. Raises Unavailable for what is no list of that kind."""
-    return Records(**{TYPES[kind][0]: _items(kind, body) for kind, body in lists.items()})
+    return Records(**{TYPES[kind][0]: items(kind, body) for kind, body in lists.items()})
 
 
 def detail(raw: msgspec.Raw, type_: type[T]) -> T:
@@ -266,7 +266,8 @@ def state(conditions: msgspec.Raw) -> str:
     return ""
 
 
-def _items(kind: str, body: bytes) -> tuple[Any, ...]:
+def items(kind: str, body: bytes) -> tuple[Any, ...]:
+    """The items of one list. Raises Unavailable."""
     type_ = TYPES[kind][1]
     try:
         return tuple(msgspec.json.decode(body, type=_List[type_]).items)  # type: ignore[valid-type]

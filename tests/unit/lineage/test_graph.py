@@ -17,7 +17,7 @@ from modelwright.lineage.nodes import Edge, Node, Source, Trace
 from modelwright.lineage.records import decode
 from modelwright.ports.errors import Invalid, NotFound, Unavailable
 
-DATA = f"dataset/digits@{HEX[:12]}"
+DATA = f"dataset/{HEX[:12]}"
 
 
 def story() -> dict[str, list[dict[str, Any]]]:
@@ -189,7 +189,7 @@ def test_two_contents_of_one_name_are_two_data_sets() -> None:
     with pytest.raises(Invalid) as caught:
         choose(found, "dataset/d")
     assert caught.value.reason == "NameAmbiguous"
-    assert choose(found, f"dataset/d@{'a' * 12}") == f"dataset/d@{'a' * 12}"
+    assert choose(found, f"dataset/{'a' * 12}") == f"dataset/{'a' * 12}"
 
 
 def test_what_was_downloaded_says_more_than_what_was_asked_for() -> None:
