@@ -74,6 +74,7 @@ def test_two_inline_models_answer_as_one_and_go_with_it(plane: ControlPlane, mod
     until(lambda: plane.get("infm", "digits-cloud")["status"]["readyReplicas"] == 2, "the inline model is changed")
     plane.kubectl("scale", "infm/digits-cloud", "--replicas=1")
     until(lambda: plane.get("infm", "digits-cloud")["spec"]["replicas"] == 2, "it is as its spec says again")
+    assert "change the spec there" in plane.run("rollback", "infm/digits-cloud", code=1)
 
     plane.run("delete", "jis/digits")
     until(lambda: names(plane, "infm") == [], "the inline models are gone")

@@ -48,6 +48,10 @@ async def roll_back(client: KubernetesClient, word: str, version: str) -> int:
     from modelwright.reconcile import rollback as past
 
     model = await served.find(client, word)
+    keeper = next((owner for owner in model.metadata.owner_references if owner.controller), None)
+    if keeper is not None:
+        report(f"{model.metadata.name} is kept as {keeper.kind} {keeper.name} says: change the spec there")
+        return 1
     source = past.former_source(model, version)
     if source is None:
         kept = ", ".join(dict.fromkeys(past.name_of(entry.source) for entry in model.status.history)) or "nothing"
