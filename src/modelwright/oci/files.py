@@ -73,8 +73,7 @@ def compare(before: Side, after: Side, *, contents: bool = False) -> Comparison:
     pairs = [(first.known(old[path], new[path]), second.known(new[path], old[path])) for path in both]
     changed = [pair for pair in pairs if _differ(*pair)]
     if contents:
-        changed = [(first.read(one), second.read(other)) for one, other in changed]
-        changed = [pair for pair in changed if _differ(*pair)]
+        changed = [pair for pair in _read_all(first, second, changed) if _differ(*pair)]
     return Comparison(
         added=tuple(new[path] for path in sorted(new.keys() - old.keys())),
         removed=tuple(old[path] for path in sorted(old.keys() - new.keys())),
@@ -83,6 +82,14 @@ def compare(before: Side, after: Side, *, contents: bool = False) -> Comparison:
         only_before=tuple(layer for layer in first.layers if layer.digest not in common),
         only_after=tuple(layer for layer in second.layers if layer.digest not in common),
     )
+
+
+def _read_all(first: _Image, second: _Image, pairs: list[tuple[File, File]]) -> list[tuple[File, File]]:
+    """With the digests of their contents, several at once."""
+    with ThreadPoolExecutor(READERS, thread_name_prefix="files") as pool:
+        old = pool.map(first.read, [one for one, _ in pairs])
+        new = pool.map(second.read, [other for _, other in pairs])
+        return list(zip(old, new, strict=True))
 
 
 def _differ(one: File, other: File) -> bool:

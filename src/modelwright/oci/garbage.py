@@ -71,20 +71,26 @@ def _unreachable(repository: StoredRepository) -> list[Digest]:
 
 
 def _widowed(repository: StoredRepository) -> list[Digest]:
-    """Manifests whose subject is gone, and what refers to those in turn; what has a tag or an index stays."""
-    known = set(repository.digests())
-    kept = {repository.read_manifest(tag).digest for tag in repository.tags()}
-    subjects: dict[Digest, Digest] = {}
-    for digest in known:
+    """What refers to a manifest that is gone, and to that in turn; what has a tag or an index stays."""
+    waiting = [digest for referring in repository.widowed().values() for digest in referring]
+    kept = _held(repository) if waiting else set()
+    gone: set[Digest] = set()
+    while waiting:
+        digest = waiting.pop()
+        if digest not in kept | gone:
+            gone.add(digest)
+            waiting += repository.referring(digest)
+    return sorted(gone)
+
+
+def _held(repository: StoredRepository) -> set[Digest]:
+    """Manifests that a tag names or an index lists."""
+    held = {repository.read_manifest(tag).digest for tag in repository.tags()}
+    for digest in repository.digests():
         content = manifests.decode(repository.read_manifest(digest))
         if isinstance(content, manifests.Index):
-            kept.update(child.digest for child in content.manifests)
-        if content.subject is not None:
-            subjects[digest] = content.subject.digest
-    gone: set[Digest] = set()
-    while found := {d for d, subject in subjects.items() if subject not in known - gone and d not in gone | kept}:
-        gone |= found
-    return sorted(gone)
+            held.update(child.digest for child in content.manifests)
+    return held
 
 
 def _collect_shared(folder: Path, before: float) -> int:

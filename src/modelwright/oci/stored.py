@@ -175,11 +175,19 @@ class StoredRepository:
 
     def referrers(self, subject: Digest) -> list[Descriptor]:
         """What refers to `subject`, sorted by digest."""
-        return [
-            _referrer(self.read_manifest(f"sha256:{name}"))
-            for name in names(self._at.referrers / digests.hexadecimal(subject))
-            if (self._at.manifests / name).is_file()
-        ]
+        return [_referrer(self.read_manifest(digest)) for digest in self.referring(subject)]
+
+    def widowed(self) -> dict[Digest, list[Digest]]:
+        """What refers to a manifest that is not there, by that manifest; no manifest is read for it."""
+        known = set(self.digests())
+        subjects = [Digest(f"sha256:{name}") for name in names(self._at.referrers)]
+        found = {subject: self.referring(subject) for subject in subjects if subject not in known}
+        return {subject: referring for subject, referring in found.items() if referring}
+
+    def referring(self, subject: Digest) -> list[Digest]:
+        """The digests of what refers to `subject`, sorted."""
+        marks = names(self._at.referrers / digests.hexadecimal(subject))
+        return [Digest(f"sha256:{name}") for name in marks if (self._at.manifests / name).is_file()]
 
     def locked(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
         """Keep those who delete away from those who write. Raises NotFound if nothing was ever written here."""
