@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from modelwright.ports.errors import Unavailable
@@ -82,11 +83,26 @@ def _bind(host: str, port: int) -> Listener:
 
 
 async def ask(path: Path) -> Listener | None:
-    """The socket that a running replica offers at `path`; None if it does not answer."""
+    """The socket that a running replica offers at `path`; None if it does not answer.
+
+    One that comes when nobody waits for it any more is closed: a port must not stay open for nobody.
+    """
+    executor = ThreadPoolExecutor(1)
+    asked = executor.submit(_ask, path)
+    executor.shutdown(wait=False)
     try:
-        return await asyncio.to_thread(_ask, path)
+        return await asyncio.wrap_future(asked)
     except OSError:
         return None
+    except asyncio.CancelledError:
+        asked.add_done_callback(_close_unclaimed)
+        raise
+
+
+def _close_unclaimed(asked: Future[Listener | None]) -> None:
+    found = None if asked.cancelled() or asked.exception() is not None else asked.result()
+    if found is not None:
+        found.close()
 
 
 def _ask(path: Path) -> Listener | None:
