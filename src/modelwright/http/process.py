@@ -148,6 +148,7 @@ class Process(ABC):
         try:
             await self._apply_seen()
         except ModelwrightError as error:
+            log.error("%s", error.message)
             self.fault = error
 
     async def _apply_seen(self) -> None:

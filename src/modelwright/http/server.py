@@ -20,9 +20,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 KEEP_ALIVE_SECONDS = 75
+HEAD_LIMIT = 1 << 16
 _STALLED_SECONDS = 75.0
 _BACKLOG = 2048
 _ACCEPTED_AT_ONCE = 4
+_HEAD_TOO_LONG = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-type: application/json\r\ncontent-length: 42\r\nconnection: close\r\n\r\n"
+    b'{"error":"the request\'s head is too long"}'
+)
 
 log = logging.getLogger("modelwright.server")
 
@@ -33,9 +39,11 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that knows when it was last used."""
+    """A connection that knows when it was last used, and takes no head without end."""
 
     last_used = 0.0
+    _in_head = True
+    _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.last_used = self.loop.time()
@@ -43,7 +51,20 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_used = self.loop.time()
+        if self._in_head:
+            self._head_bytes += len(data)
         super().data_received(data)
+        if self._in_head and self._head_bytes > HEAD_LIMIT and not self.transport.is_closing():
+            self.transport.write(_HEAD_TOO_LONG)
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         self.last_used = self.loop.time()

@@ -132,7 +132,7 @@ async def test_nonsense_in_the_open_inference_protocol_is_not_passed_on(name: st
 
 @pytest.mark.parametrize("behaviour", [hang, drip])
 async def test_a_slow_model_is_waited_for_no_longer_than_the_timeout(behaviour: Behaviour, stage: Open) -> None:
-    async with stage(timeout_seconds=0.2) as on:
+    async with stage(timeout_seconds=1.0) as on:
         on.cloud.behaviour = behaviour
         slow_cloud = await on.client.predict(HARD)
         assert (slow_cloud.json, slow_cloud.headers["x-fallback"]) == ({"predictions": [1]}, "cloud TimedOut")
@@ -161,7 +161,7 @@ async def test_an_answer_to_nothing_does_not_become_the_next_answer(stage: Open)
 
 
 async def test_without_either_model_the_answer_says_so_and_when_to_come_back(stage: Open) -> None:
-    async with stage(timeout_seconds=0.2) as on:
+    async with stage(timeout_seconds=1.0) as on:
         on.edge.behaviour, on.cloud.behaviour = says({"error": "x"}, 500), hang
         for ask in (on.client.predict(EASY), on.client.infer(EASY)):
             found = await ask
