@@ -52,14 +52,13 @@ class Group:
     def run(self) -> State:
         """How it ended: exitCode (of the first that failed), reason, message, and each worker's state."""
         orphans.adopt()
-        with _signals() as wakeups:
+        with _signals(self._asked) as wakeups:
             try:
                 self._start()
                 self._wait(wakeups)
             finally:
                 self._signal_all(signal.SIGKILL)
                 orphans.end_all(self._reap)
-            self._note(_drained(wakeups))
         return self._result()
 
     # Running --------------------------------------------------------------------------------------------------------
@@ -87,7 +86,7 @@ class Group:
             for descriptor, _ in poll.poll(self._patience() * 1000):
                 if descriptor in pipes and not pipes[descriptor].copy():
                     poll.unregister(descriptor)  # it has closed its output, and may go on
-            self._note(_drained(wakeups))
+            _drain(wakeups)
             for pipe in self._reap():
                 if pipe in pipes:
                     with suppress(KeyError):
@@ -98,8 +97,8 @@ class Group:
     def _patience(self) -> float:
         return _LONGEST_WAIT if self._end is None else min(_LONGEST_WAIT, max(0.0, self._end - time.monotonic()))
 
-    def _note(self, signals: set[int]) -> None:
-        self.asked_to_end = self.asked_to_end or bool(signals & _END)
+    def _asked(self) -> None:
+        self.asked_to_end = True
 
     def _decide(self) -> None:
         """End all, if one has failed, somebody asks for it, or it is time."""
@@ -172,21 +171,21 @@ class Group:
 
 
 @contextmanager
-def _signals() -> Iterator[int]:
-    """A descriptor from which the numbers of signals can be read, that of a child's end among them."""
+def _signals(asked_to_end: Callable[[], None]) -> Iterator[int]:
+    """A descriptor that can be read when a child has ended or a signal asks for the end, even after the block."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
-    for number in (signal.SIGCHLD, *_END):
-        signal.signal(number, lambda _number, _frame: None)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    for number in _END:
+        signal.signal(number, lambda _number, _frame: asked_to_end())
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     yield reader
 
 
-def _drained(wakeups: int) -> set[int]:
+def _drain(wakeups: int) -> None:
     with suppress(BlockingIOError):
-        return set(os.read(wakeups, 4096))
-    return set()
+        os.read(wakeups, 4096)
 
 
 def _now() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 
 import msgspec
@@ -23,9 +24,7 @@ class BuildSupervisor(TaskSupervisor):
         return set()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._cancel()
 
     def release(self) -> None:
         if self._task is not None:
@@ -47,7 +46,8 @@ class BuildSupervisor(TaskSupervisor):
             ) from None
         built = _decoder.decode(result)
         if built.note:
-            (self.folder / "log").write_text(f"{built.note}\n", "utf-8")
+            with contextlib.suppress(OSError):  # a full disk takes nothing away from the image
+                (self.folder / "log").write_text(f"{built.note}\n", "utf-8")
         return msgspec.structs.replace(
             self.status, phase="Succeeded", result=built.result, progress=None, finished_at=datetime.now(UTC)
         )

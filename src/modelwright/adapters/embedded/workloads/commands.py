@@ -77,13 +77,11 @@ class CommandSupervisor(TaskSupervisor):
 
     async def stop(self) -> None:
         self._stopping = True
-        if self._task is None:
-            return
         if self._process is None or self.ended:  # it has not begun, and the next program begins it; or all is done
-            self._task.cancel()
+            await self._cancel()
         else:
             self._process.signal(signal.SIGTERM)
-        await asyncio.wait([self._task])
+            await self._until_told()
 
     def release(self) -> None:
         for handle in (self._task, self._letting_go):

@@ -143,8 +143,7 @@ class Generation:
 
     def _start(self, count: int, listener: Listener, now: float) -> None:
         fresh = [ReplicaRecord(nonce=new_nonce(self._site.run.domain)) for _ in range(count)]
-        self.record.replicas.extend(fresh)
-        self._persist()
+        self._intend(fresh)
         for record in fresh:
             replica = Replica(self._folder, record, self._wake)
             try:
@@ -157,6 +156,15 @@ class Generation:
                 continue
             self._keep(replica)
         self._persist()
+
+    def _intend(self, fresh: list[ReplicaRecord]) -> None:
+        """Write down what is about to be started; what cannot be written is not started. Raises OSError."""
+        self.record.replicas.extend(fresh)
+        try:
+            self._persist()
+        except OSError:
+            del self.record.replicas[-len(fresh) :]
+            raise
 
     def _keep(self, replica: Replica) -> None:
         self.replicas.append(replica)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import socket
@@ -48,9 +49,10 @@ class WorkerPool:
         self._closed = False
 
     def start(self) -> None:
-        """Remove what former workers left and warm the first one."""
+        """Remove what former workers left and warm the first one, if the disk allows it."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._idle.append(self._new())
+        with contextlib.suppress(OSError):
+            self._idle.append(self._new())
 
     def close(self) -> None:
         """End all workers; what they were doing fails."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from pathlib import Path
@@ -46,7 +47,8 @@ class ServerSupervisor:
 
     def start(self) -> None:
         """Adopt what runs, and begin."""
-        self._rollout.adopt()
+        with contextlib.suppress(OSError):  # what a full disk does not take is found again by the next program too
+            self._rollout.adopt()
         for generation in self._rollout.generations:
             for version in generation.record.versions if generation.live else ():
                 self._site.models.trust(version.source, self._namespace)
@@ -58,14 +60,15 @@ class ServerSupervisor:
         if server != self.record.server:
             self.record.server = server
             self._rollout.target = None
-            self._persist()
             self._publish()  # who asks now must not hear that the former value is up to date
             self.wake()
+            self._persist()
 
     async def remove(self) -> None:
         """Drain and end everything, then forget it."""
         self.record.removed = True
-        self._persist()
+        with contextlib.suppress(OSError):  # that it is to go need not be known on a full disk: it frees room
+            self._persist()
         await self.stop()
         self._site.run.forget(self.folder)
 

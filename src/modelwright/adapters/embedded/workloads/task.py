@@ -33,6 +33,8 @@ class TaskSupervisor(ABC):
         )
         self._site = site
         self._task: asyncio.Task[None] | None = None
+        self._told = asyncio.Event()
+        """That it has ended."""
 
     @property
     def ended(self) -> bool:
@@ -92,6 +94,7 @@ class TaskSupervisor(ABC):
         self.record.status = status
         written = self._write()
         self._tell(status)
+        self._told.set()
         self._after()
         while not written:
             await asyncio.sleep(self._site.timing.port_retry)
@@ -100,6 +103,19 @@ class TaskSupervisor(ABC):
     @abstractmethod
     def _after(self) -> None:
         """What is left to do once everybody knows that it has ended."""
+
+    async def _cancel(self) -> None:
+        """Break it off."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _until_told(self) -> None:
+        """Wait until it has ended, and no longer for a disk that does not take that."""
+        told = asyncio.create_task(self._told.wait())
+        await asyncio.wait([told, *([self._task] if self._task is not None else [])], return_when="FIRST_COMPLETED")
+        told.cancel()
+        await self._cancel()
 
     def _write(self) -> bool:
         """Write the record; False if the disk refuses."""
