@@ -54,6 +54,8 @@ class Keeper:
         self, service: str, folder: Path, max_bytes: int, metrics: Metrics, changed: Callable[[], None]
     ) -> None:
         self.place = (folder, max_bytes)
+        self.told = 0
+        """The size that was told last; `changed` is called when it is another."""
         self.service = service
         self._folder = KeptFolder(folder, max_bytes)
         self._metrics = metrics
@@ -64,6 +66,7 @@ class Keeper:
         self._closing = False
         self._paused_until = 0.0
         self._opened = False
+        self._tell_from = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="keeper")
         self._task: asyncio.Task[None] | None = None
 
@@ -97,13 +100,18 @@ class Keeper:
     async def _run(self) -> None:
         while True:
             closing = self._closing
-            before = self._folder.size
             await self._write(closing=closing)
-            if self._folder.size != before:
-                self._changed()
+            self._tell(at_once=closing)
             if closing:
                 return
             await self._rest()
+
+    def _tell(self, *, at_once: bool) -> None:
+        """Others hear of a new size now and then: somebody may write it down each time."""
+        now = asyncio.get_running_loop().time()
+        if self.size != self.told and (at_once or now >= self._tell_from):
+            self.told, self._tell_from = self.size, now + PUBLISH_SECONDS
+            self._changed()
 
     async def _rest(self) -> None:
         """Until there is something to write, and a moment longer: what comes in that moment is written with it."""

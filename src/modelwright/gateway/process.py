@@ -72,7 +72,7 @@ class GatewayProcess(Process):
             config_digest=self._digest,
             reason=fault.reason if fault else "",
             message=fault.message if fault else "",
-            kept_bytes=joint.keeper.size if joint and joint.keeper else None,
+            kept_bytes=joint.keeper.told if joint and joint.keeper else None,
             edge=joint.pair.edge.state if joint else ModelState(),
             cloud=joint.pair.cloud.state if joint else ModelState(),
         )

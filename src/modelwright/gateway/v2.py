@@ -112,7 +112,10 @@ class Request:
         return self._tensors
 
     def encode(self, tensors: Iterable[Tensor], outputs: Sequence[str] | None, *, binary: bool) -> Body:
-        """The request with these tensors, for these outputs; `binary` if the model understands the extension."""
+        """The request with these tensors in place of its own, for these outputs (None: all).
+
+        `binary`: the model understands the extension.
+        """
         wishes = {wanted.name: wanted for wanted in self._request.outputs or ()}
         asked = None if outputs is None else [wishes.get(name, Wanted(name)) for name in outputs]
         parameters = self._request.parameters
@@ -120,6 +123,9 @@ class Request:
             asked = None if asked is None else [Wanted(wanted.name) for wanted in asked]
             parameters = {key: each for key, each in (parameters or {}).items() if key != "binary_data_output"} or None
         inputs, blobs = _announced(tensors, lambda tensor: binary and tensor.blob is not None)
+        for given, sent in zip(self._request.inputs, inputs, strict=True):
+            rest = {key: each for key, each in (given.parameters or {}).items() if key != _SIZE}
+            sent.parameters = {**rest, **(sent.parameters or {})} or None
         return _body(_Request(inputs, self.id, asked, parameters), blobs)
 
     def wants_binary(self, name: str) -> bool:

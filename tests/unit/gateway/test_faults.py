@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.pki import Authority
 from tests.unit.gateway.conftest import EASY, HARD, Open
 from tests.unit.gateway.models import Behaviour, SmallModel, drip, flood, hang, raw, says
-from tests.unit.kubernetes.servers import Asked, answer, chunked
+from tests.unit.kubernetes.servers import Asked, answer, chunked, listening
 
 from modelwright.gateway import breaker, side, upstream
 from modelwright.gateway.config import GatewayConfig, ModelConfig
@@ -294,3 +297,17 @@ async def test_a_model_that_changes_is_described_anew(stage: Open) -> None:
         described = (await on.client.get("/v2/models/joint")).json
         assert [output["name"] for output in described["outputs"]] == ["klass", "chances"]
         assert await on.client.metric("fallbacks_total") == 0
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_not_trusted(tmp_path: Path, stage: Open) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*Authority(tmp_path).issue("server"))
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        raise AssertionError("nothing may be asked of it")
+
+    async with stage() as on, listening(talk, context) as port:
+        url = f"https://127.0.0.1:{port}/v1/models/big"
+        config = GatewayConfig(name="joint", edge=ModelConfig(on.edge.url), cloud=ModelConfig(url))
+        on.client.app.configure(config)
+        assert (await on.client.predict(HARD)).headers["x-fallback"] == "cloud CertificateNotTrusted"

@@ -205,13 +205,20 @@ def test_numbers_that_are_no_json_stay_what_they_are(number: str) -> None:
 
 def test_a_part_of_a_binary_request_is_binary_too() -> None:
     data = np.arange(6, dtype="<f4")
-    tensor = {"name": "x", "shape": [3, 2], "datatype": "FP32", "parameters": {"binary_data_size": 24}}
+    tensor = {
+        "name": "x",
+        "shape": [3, 2],
+        "datatype": "FP32",
+        "parameters": {"content_type": "np", "binary_data_size": 24},
+    }
     head = json.dumps({"inputs": [tensor]}).encode()
     request = v2.Request(head + data.tobytes(), str(len(head)))
     part = request.encode([each.take((2, 0)) for each in request.tensors()], ("y",), binary=True)
     again = v2.Request(part.content, str(part.json_bytes))
     assert again.tensors()[0].values == [4.0, 5.0, 0.0, 1.0]
     assert again.wanted == ("y",)
+    sent = json.loads(part.content[: part.json_bytes])["inputs"][0]
+    assert sent["parameters"] == {"content_type": "np", "binary_data_size": 16}
     plain = request.encode(request.tensors(), None, binary=False)
     assert json.loads(plain.content)["inputs"][0]["data"] == data.tolist()
 
