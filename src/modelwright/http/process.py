@@ -68,6 +68,7 @@ class Process(ABC):
         self.fault: ModelwrightError | None = None
         self._place = options
         self._state_file = StateFile(options.state)
+        self._unsaid = False
         self._seen: object = None
         self._stop = asyncio.Event()
         self._look = asyncio.Event()
@@ -120,10 +121,13 @@ class Process(ABC):
         """Writes the state file, if anything has changed. Raises OSError while nothing is served yet."""
         try:
             self._state_file.write(self.state())
+            self._unsaid = False
         except OSError as error:
             if self.phase == "loading":
                 raise
-            log.error("the state file cannot be written: %s", error)
+            if not self._unsaid:
+                log.error("the state file cannot be written: %s", error)
+            self._unsaid = True
 
     async def _serve(self, listener: socket.socket, offer: asyncio.Task[None]) -> int:
         from modelwright.http.server import HttpServer
@@ -162,6 +166,8 @@ class Process(ABC):
                 await asyncio.wait_for(self._look.wait(), POLL_SECONDS)
             asked, now = self._look.is_set(), self.signature()
             self._look.clear()
+            if self._unsaid:  # the disk may have room by now
+                self.publish()
             if asked or (now is not None and now != self._seen):
                 await self._apply_change()
 

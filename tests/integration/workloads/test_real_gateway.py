@@ -11,8 +11,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import psutil
 import pytest
-from tests.integration.workloads.support import OWNER, QUICK, REGISTRY, of_data_dir, until_server
+from tests.integration.workloads.support import OWNER, QUICK, REGISTRY, command, of_data_dir, until, until_server
 
 from modelwright.adapters.embedded.workloads import EmbeddedWorkloads
 from modelwright.ports.workloads import Gateway, Kept, Server
@@ -97,3 +98,20 @@ async def test_the_gateway_is_changed_in_place_adopted_and_removed(data_dir: Pat
             assert predict(status.port)[0] == "edge"
             await workloads.remove(OWNER.uid, "gateway")
         assert of_data_dir(data_dir) == []
+
+
+async def test_what_a_full_disk_kept_a_gateway_from_saying_is_said_once_there_is_room(data_dir: Path) -> None:
+    with a_model() as edge:
+        async with workloads_on(data_dir) as workloads:
+            await workloads.apply(joining(edge_url=edge))
+            await until_server(workloads, lambda status: status.up_to_date and bool(status.asked))
+            (gateway,) = [process for process in of_data_dir(data_dir) if "modelwright.gateway" in command(process)]
+            (_, hard) = gateway.rlimit(psutil.RLIMIT_FSIZE)
+            gateway.rlimit(psutil.RLIMIT_FSIZE, (0, hard))
+            await workloads.apply(joining(edge_url=edge, policy="margin"))
+            log = data_dir / "run" / OWNER.uid / "gateway"
+            await until(lambda: list(log.glob(".state-*")), "the vain attempt to say so")
+            (status,) = await workloads.observe(OWNER.uid)
+            assert not getattr(status, "up_to_date", True)
+            gateway.rlimit(psutil.RLIMIT_FSIZE, (hard, hard))
+            assert (await until_server(workloads, lambda status: status.up_to_date)).restarts == 0
