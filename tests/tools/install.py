@@ -20,7 +20,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 KUBERNETES_VERSION = "1.35.4"
-APT_PACKAGES = {"skopeo": "skopeo", "umoci": "umoci", "docker-registry": "docker-registry"}
+APT_PACKAGES = {"skopeo": "skopeo", "umoci": "umoci", "docker-registry": "docker-registry", "curl": "curl"}
 GO_PROGRAMS = {
     "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
     "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),

@@ -38,7 +38,7 @@ class Client:
         self.run("apply", "-f", "-", stdin="\n---\n".join(manifests))
 
     def wait(self, *what: str) -> None:
-        self.run("wait", *what, "--timeout", "90s")
+        self.run("wait", *what, "--timeout", "180s")
 
     def status(self, what: str) -> Any:
         return json.loads(self.run("get", what, "-o", "json"))["status"]
