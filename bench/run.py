@@ -1,6 +1,6 @@
 """Run all benchmarks, one after the other: `make bench`, or `make bench QUICK=1`.
 
-run.py [--quick] [NAME ...]      names: control_plane, control_plane_store, gateway, images, joint, lineage, serve
+run.py [--quick] [NAME ...]      names: control_plane, control_plane_store, gateway, images, joint, lineage, serve, training
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-QUICK = {"control_plane", "gateway", "images", "lineage", "serve"}
-ORDER = ("control_plane", "control_plane_store", "gateway", "images", "joint", "lineage", "serve")
+QUICK = {"control_plane", "gateway", "images", "lineage", "serve", "training"}
+ORDER = ("control_plane", "control_plane_store", "gateway", "images", "joint", "lineage", "serve", "training")
 
 
 def main() -> int:
