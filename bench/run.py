@@ -1,6 +1,8 @@
 """Run all benchmarks, one after the other: `make bench`, or `make bench QUICK=1`.
 
-run.py [--quick] [NAME ...]      names: control_plane, control_plane_store, gateway, images, joint, lineage, serve, training
+run.py [--quick] [NAME ...]
+
+Names: control_plane, control_plane_store, gateway, images, joint, lineage, serve, training.
 """
 
 from __future__ import annotations
