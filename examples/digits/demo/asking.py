@@ -70,12 +70,6 @@ class Device:
         return Answer(digits, answer.headers.get("X-Served-By", ""))
 
 
-def accuracy(url: str, images: Sequence[Image], digits: Sequence[int]) -> float:
-    """The share of right answers, all asked for at once."""
-    with Device(url) as device:
-        return share_right(device.ask(images).digits, digits)
-
-
 def share_right(answers: Sequence[int], digits: Sequence[int]) -> float:
     return sum(answer == digit for answer, digit in zip(answers, digits, strict=True)) / len(digits)
 

@@ -94,7 +94,7 @@ def test_the_models_are_as_good_as_the_docs_say(prepared: Path) -> None:
     assert "best of 12 from 2 workers" in chief
     assert settings(chief).isdisjoint(settings(other)), "each works on settings of its own"
     edge, cloud, refined = (metrics(prepared / name)["accuracy"] for name in ("edge", "cloud", "cloud-v2"))
-    assert 0.95 < edge < 0.97 < 0.98 < cloud < refined < 1.0
+    assert 0.95 < edge < 0.97 < 0.98 < cloud <= refined < 1.0
     small, large = ((prepared / name / "model.skops").stat().st_size for name in ("edge", "cloud"))
     assert small * 10 < large
 
