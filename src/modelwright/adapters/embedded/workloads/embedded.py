@@ -9,29 +9,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
 
-import msgspec
-
-from modelwright.adapters.embedded.workloads import commands, kept, logs, program
+from modelwright.adapters.embedded.workloads import logs
 from modelwright.adapters.embedded.workloads.builds import BuildSupervisor
-from modelwright.adapters.embedded.workloads.cache import ModelCache, Report
+from modelwright.adapters.embedded.workloads.cache import ModelCache
 from modelwright.adapters.embedded.workloads.changes import Changes
+from modelwright.adapters.embedded.workloads.checks import check
 from modelwright.adapters.embedded.workloads.commands import CommandSupervisor
+from modelwright.adapters.embedded.workloads.obtaining import Obtaining
 from modelwright.adapters.embedded.workloads.pool import WorkerPool
 from modelwright.adapters.embedded.workloads.process import leaders, sweep
 from modelwright.adapters.embedded.workloads.records import Record, RunDirectory, ServerRecord, TaskRecord
 from modelwright.adapters.embedded.workloads.sampler import MemorySampler
-from modelwright.adapters.embedded.workloads.secrets import secret_folder
 from modelwright.adapters.embedded.workloads.server import ServerSupervisor
 from modelwright.adapters.embedded.workloads.site import GATEWAY_COMMAND, SERVER_COMMAND, Site
 from modelwright.adapters.embedded.workloads.timing import Timing
-from modelwright.ports.errors import NotFound, Terminal, Unavailable
-from modelwright.ports.worker import Obtain, Obtained
+from modelwright.ports.errors import NotFound, Unavailable
 from modelwright.ports.workloads import (
     BuildImage,
     Capabilities,
-    Download,
-    HostPath,
-    ModelSource,
     Owner,
     Server,
     Task,
@@ -120,7 +115,8 @@ class EmbeddedWorkloads:
             notify=self._changes.notify,
             collect=self._collect,
         )
-        self._site.models = ModelCache(self._data_dir / "models", self._obtain, self._timing, self._wake_servers)
+        obtain = Obtaining(self._pool, self._data_dir, self._registry, self._former_registries)
+        self._site.models = ModelCache(self._data_dir / "models", obtain, self._timing, self._wake_servers)
         for record in records:
             self._begin(record)
         self._collect()
@@ -156,7 +152,7 @@ class EmbeddedWorkloads:
     async def apply(self, workload: Task | Server) -> None:
         """Raises Terminal with reason NeedsContainers or StorageNotSupported for what cannot run here, and Invalid."""
         run = self._open()
-        _check(workload)
+        check(workload)
         key = (workload.owner.uid, workload.name)
         run.folder(*key)
         removing = self._removing.get(key)
@@ -253,29 +249,6 @@ class EmbeddedWorkloads:
             if isinstance(running, ServerSupervisor):
                 running.wake()
 
-    async def _obtain(self, source: ModelSource, namespace: str, folder: Path, report: Report) -> str:
-        name = source.secret if isinstance(source, Download) else source.pull_secret
-        source = self._under_todays_address(source)
-        request = Obtain(
-            source=source,
-            folder=str(folder),
-            registry_host=self._registry[0],
-            registry_storage=str(self._registry[1]),
-            forbidden=(str(self._data_dir),),
-            readable=(str(self._data_dir / kept.FOLDER),),
-            secret=str(secret_folder(self._data_dir, namespace, name) or ""),
-        )
-        return msgspec.json.decode(await self._pool.run(request, report), type=Obtained).digest
-
-    def _under_todays_address(self, source: ModelSource) -> ModelSource:
-        """An image that was pushed when this registry had another address is still this registry's."""
-        if isinstance(source, Download):
-            return source
-        host, slash, rest = source.image.partition("/")
-        if host not in self._former_registries:
-            return source
-        return msgspec.structs.replace(source, image=f"{self._registry[0]}{slash}{rest}")
-
     async def _logs(self, key: tuple[str, str], *, follow: bool) -> AsyncIterator[bytes]:
         running = self._running.get(key)
         if running is None:
@@ -288,28 +261,6 @@ class EmbeddedWorkloads:
 
         async for chunk in logs.read(run.folder(*key) / "log", follow=follow, ended=ended):
             yield chunk
-
-
-def _check(workload: Task | Server) -> None:
-    if isinstance(workload, Server):
-        program.check(workload)
-    elif isinstance(workload.action, BuildImage):
-        _check_build(workload.name, workload.action)
-    else:
-        commands.check(workload, workload.action)
-
-
-def _check_build(name: str, action: BuildImage) -> None:
-    if action.builder == "kaniko":
-        raise Terminal(
-            f"{name}: the builder kaniko is a container, and there are none on this machine: use builder native",
-            reason="NeedsContainers",
-        )
-    if not isinstance(action.source, HostPath):
-        kind = type(action.source).__name__
-        raise Terminal(
-            f"{name}: storage of the kind {kind} needs a cluster: use localStorage", reason="StorageNotSupported"
-        )
 
 
 def _owner(supervisor: Supervisor) -> Owner:

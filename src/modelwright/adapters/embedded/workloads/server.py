@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from pathlib import Path
 
 from modelwright.adapters.embedded.workloads import kept, logs, program, quantity, status
-from modelwright.adapters.embedded.workloads.cache import Held, key_of
 from modelwright.adapters.embedded.workloads.generation import Generation
+from modelwright.adapters.embedded.workloads.models import ServerModels
 from modelwright.adapters.embedded.workloads.program import Plan
 from modelwright.adapters.embedded.workloads.records import ServerRecord
 from modelwright.adapters.embedded.workloads.rollout import Rollout
@@ -34,6 +33,7 @@ class ServerSupervisor:
         self.folder = site.run.folder(record.server.owner.uid, record.server.name)
         self._site = site
         self._sockets = Sockets(site.host, site.timing.handover_patience)
+        self._models = ServerModels(site.models, record)
         self._rollout = Rollout(site, record, persist=self._persist, wake=self.wake)
         self._kept_bytes = kept.KeptBytes()
         self._failure: Failure | None = None
@@ -50,8 +50,7 @@ class ServerSupervisor:
         with contextlib.suppress(OSError):  # what a full disk does not take is found again by the next program too
             self._rollout.adopt()
         for generation in self._rollout.generations:
-            for version in generation.record.versions if generation.live else ():
-                self._site.models.trust(version.source, self._namespace)
+            self._models.trust(generation.record.versions if generation.live else ())
         self._publish()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -92,18 +91,9 @@ class ServerSupervisor:
 
     def model_keys(self) -> set[str]:
         """The models that it needs, now or if something fails."""
-        wanted = self.record.server.program
-        versions = list(wanted.versions) if isinstance(wanted, ModelServer) else []
-        versions += [version for found in self.record.generations for version in found.versions]
-        if self.record.served is not None:
-            versions.append(self.record.served)
-        return {key_of(version.source, self._namespace) for version in versions}
+        return self._models.keys()
 
     # The loop -------------------------------------------------------------------------------------------------------
-
-    @property
-    def _namespace(self) -> str:
-        return self.record.server.owner.namespace
 
     @property
     def _wanted(self) -> int:
@@ -207,7 +197,7 @@ class ServerSupervisor:
             return port, program.plan_command(server.program, port)
         if isinstance(server.program, Gateway):
             return await self._plan_gateway(server.program, now)
-        folders = self._folders(server.program)
+        folders = self._models.folders(server.program)
         if folders is None:
             return 0, None
         port = await self._port(now)
@@ -217,29 +207,10 @@ class ServerSupervisor:
         )
 
     async def _plan_gateway(self, wanted: Gateway, now: float) -> tuple[int, Plan]:
-        folder = (
-            kept.prepare(self._site.data_dir, wanted.kept.name)
-            if wanted.kept is not None and wanted.keep_max_bytes
-            else None
-        )
+        keeps = wanted.kept if wanted.keep_max_bytes else None
+        folder = kept.prepare(self._site.data_dir, keeps.name) if keeps is not None else None
         port = await self._port(now)
         return port, program.plan_gateway(wanted, port=port, folder=folder, command=self._site.gateway_command)
-
-    def _folders(self, wanted: ModelServer) -> dict[str, Path] | None:
-        """Where the models are, by version; None until each is here or has failed, unless they are loaded in place."""
-        held = self._models(wanted)
-        if not wanted.in_place and any(not model.ready and model.failure is None for model in held.values()):
-            return None
-        folders = {version: model.path for version, model in held.items() if model.ready}
-        served = self.record.served
-        if wanted.in_place and served is not None and served.version not in folders:
-            model = self._site.models.look(served.source, self._namespace)
-            if model.ready:
-                folders[served.version] = model.path
-        return folders
-
-    def _models(self, wanted: ModelServer) -> dict[str, Held]:
-        return {version.version: self._site.models.look(version.source, self._namespace) for version in wanted.versions}
 
     async def _port(self, now: float) -> int:
         """The port to serve on, opened if nobody serves there yet. Raises Unavailable."""
@@ -258,7 +229,7 @@ class ServerSupervisor:
     async def _keep_up(self, generation: Generation, now: float) -> None:
         """The wanted number of replicas, if its models and its socket are at hand."""
         generation.shrink(self._wanted, now)
-        if len(generation.live) == self._wanted or not self._models_ready(generation):
+        if len(generation.live) == self._wanted or not self._models.are_here(generation.record.versions):
             return
         port = generation.record.port
         try:
@@ -274,10 +245,6 @@ class ServerSupervisor:
             for holder in self._rollout.generations:
                 if holder.record.port == port:
                     holder.drain(holder.live, now)
-
-    def _models_ready(self, generation: Generation) -> bool:
-        held = [self._site.models.look(version.source, self._namespace) for version in generation.record.versions]
-        return all(model.ready for model in held)
 
     def _fail(self, failure: Failure, now: float) -> None:
         self._failure = failure
@@ -313,7 +280,7 @@ class ServerSupervisor:
     def _status(self) -> ServerStatus:
         server, current, target = self.record.server, self._rollout.current, self._rollout.target
         shown = current if current is not None and current.ready else target
-        held = self._models(server.program) if isinstance(server.program, ModelServer) and self._wanted else {}
+        held = self._models.held(server.program) if isinstance(server.program, ModelServer) and self._wanted else {}
         generations = self._rollout.generations
         kept_path, kept_bytes = self._kept()
         return ServerStatus(
