@@ -14,7 +14,16 @@ from modelwright.ports import errors
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "modelwright"
-REASON_AT = {"ready": 0, "reconciling": 0, "stalled": 0, "Finding": 0, "Notice": 1, "condition": 2, "_fail": 0, "Failed": 0}
+REASON_AT = {
+    "ready": 0,
+    "reconciling": 0,
+    "stalled": 0,
+    "Finding": 0,
+    "Notice": 1,
+    "condition": 2,
+    "_fail": 0,
+    "Failed": 0,
+}
 """Functions that take a reason by its place."""
 NO_REASON = {"True", "False", "Unknown"}
 
