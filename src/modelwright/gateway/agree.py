@@ -46,7 +46,16 @@ def agree(edge: Description | None, cloud: Description | None) -> Agreement:
     if edge.outputs is None or cloud.outputs is None:
         return Agreement(inputs=inputs)
     outputs, fault = _pair_outputs(edge.outputs, cloud.outputs)
-    return Agreement(fault=fault) if fault else Agreement(inputs=inputs, outputs=outputs)
+    if fault:
+        return Agreement(fault=fault)
+    return Agreement(inputs=inputs, outputs=_of_other_signatures(edge, cloud) | outputs)
+
+
+def _of_other_signatures(edge: Description, cloud: Description) -> dict[str, str]:
+    """Outputs of one name that only other signatures than the default one show."""
+    names = {spec.name for signature in edge.signatures.values() for spec in signature.outputs}
+    pairs = ((name, edge.output(name), cloud.output(name)) for name in sorted(names))
+    return {name: name for name, ours, theirs in pairs if ours and theirs and _alike(ours, theirs)}
 
 
 def _pair_inputs(edge: Sequence[Spec] | None, cloud: Sequence[Spec] | None) -> tuple[dict[str, str] | None, str]:

@@ -85,15 +85,15 @@ class App:
             ):
                 fresh.start()
         for left in (before.pair.edge, before.pair.cloud, before.keeper) if before else ():
-            if left is not None and left not in (edge, cloud, keeper):
-                self._leave(left.aclose())
+            if before is not None and left is not None and left not in (edge, cloud, keeper):
+                self._leave(before, left)
 
     async def aclose(self) -> None:
         """Ends everything that has been started, and keeps what waits to be kept."""
         if self._joint is not None:
             for part in (self._joint.pair.edge, self._joint.pair.cloud, self._joint.keeper):
                 if part is not None:
-                    self._leave(part.aclose())
+                    self._leave(self._joint, part)
         await asyncio.gather(*self._leaving)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -184,8 +184,14 @@ class App:
             return before
         return Keeper(config.name, *place, self.metrics, self._changed)
 
-    def _leave(self, ending: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(ending)
+    def _leave(self, joint: Joint, part: Side | Keeper) -> None:
+        """Ends a part once the last request that may use it has ended."""
+
+        async def end() -> None:
+            await joint.idle()
+            await part.aclose()
+
+        task = asyncio.get_running_loop().create_task(end())
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 

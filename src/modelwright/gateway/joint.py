@@ -56,9 +56,25 @@ class Joint:
         self.keeper = keeper
         self._judge = Judge(config, metrics)
         self._metrics = metrics
+        self._pending = 0
+        self._left = asyncio.Event()
 
     async def infer(self, ask: Ask) -> Served:
         """The answer to a request; raises RequestError, and Failed if neither model gives one."""
+        self._pending += 1
+        try:
+            return await self._infer(ask)
+        finally:
+            self._pending -= 1
+            self._left.set()
+
+    async def idle(self) -> None:
+        """Returns when no request is under way any more."""
+        while self._pending:
+            self._left.clear()
+            await self._left.wait()
+
+    async def _infer(self, ask: Ask) -> Served:
         if self.pair.only_cloud_has(ask.request):
             return await self._instead(ask, None)
         try:
@@ -93,7 +109,7 @@ class Joint:
 
     async def _judged(self, ask: Ask, reply: Reply) -> Served:
         names = self.pair.names(ask.request, reply.description) or self.pair.common(tuple(reply.told.tensors))
-        verdict = self._judge.verdict(ask.request, reply)
+        verdict = self._judge.verdict(ask.request, reply, names)
         if not verdict.rows:
             return self._of_edge(ask.request, reply, names, verdict)
         cloud, reason = await self._ask_for_hard(ask, reply, names, verdict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from modelwright.gateway import policies, v1
@@ -58,10 +59,11 @@ class Judge:
             self._found[signature] = find_scores(outputs, self._scores)
         return self._found[signature]
 
-    def verdict(self, request: Request, reply: Reply) -> Verdict:
-        """Looks at the scores of each row."""
+    def verdict(self, request: Request, reply: Reply, names: Sequence[str]) -> Verdict:
+        """Looks at the scores of each row of an answer with these outputs."""
         count = request.rows
-        ragged = any(tensor.rows != count for tensor in reply.told.tensors.values())
+        looked_at = (*names, self.scores_for(request, reply.description))
+        ragged = any(tensor.rows != count for name, tensor in reply.told.tensors.items() if name in looked_at)
         whole = count is None or ragged or (count != 1 and not in_rows(reply.description))
         size = 1 if whole or count is None else count
         hard = self._hard(request, reply, size, whole=whole)

@@ -12,6 +12,7 @@ from modelwright.gateway import v1, v2
 from modelwright.gateway.address import Address
 from modelwright.gateway.describe import DEFAULT_SIGNATURE, Description
 from modelwright.gateway.tensors import Spec, Tensor
+from modelwright.http.asgi import RequestError
 
 Request = v1.Request | v2.Request
 
@@ -68,17 +69,21 @@ def in_rows(description: Description) -> bool:
 
 
 def pose(request: Request, wish: Wish, description: Description, address: Address, selector: Selector) -> Posed:
-    """The request as this model understands it; raises CannotPose, RequestError (its tensors are none)."""
-    protocol = description.speaks(request.protocol)
-    if protocol == "v1":
+    """The request as this model understands it; raises CannotPose, RequestError (it asks for what there is not)."""
+    if description.speaks(request.protocol) == "v1":
         signature = _signature(request, wish, description)
-        if signature is None and description.v2:
-            protocol = "v2"
-        elif signature is None:
-            raise CannotPose(f"no signature of it has the outputs {', '.join(wish.outputs or ())}")
-        else:
+        if signature is not None:
             return _pose_v1(request, wish, description, address, selector, signature)
+        if not description.v2:
+            raise _no_signature(request, wish, description)
     return _pose_v2(request, wish, description, address, selector)
+
+
+def _no_signature(request: Request, wish: Wish, description: Description) -> Exception:
+    if wish.outputs is None and isinstance(request, v2.Request):
+        known = ", ".join(repr(spec.name) for spec in description.outputs or ())
+        return RequestError(f"the model does not give {', '.join(map(repr, request.wanted))} at once; it gives {known}")
+    return CannotPose(f"no signature of it has the outputs {', '.join(wish.outputs or ())}")
 
 
 def _signature(request: Request, wish: Wish, description: Description) -> str | None:
@@ -88,12 +93,20 @@ def _signature(request: Request, wish: Wish, description: Description) -> str | 
         return base  # unknown to us: the server says what it thinks of it
     if base not in description.signatures:
         base = DEFAULT_SIGNATURE
-    needed = wish.outputs or (() if wish.outputs is not None else description.signatures[base].output_names)
+    needed = _needed(request, wish, description, base)
     if wish.scores:
         with_scores = description.signature_for(base, (*needed, wish.scores))
         if with_scores is not None:
             return with_scores
     return description.signature_for(base, needed)
+
+
+def _needed(request: Request, wish: Wish, description: Description, base: str) -> tuple[str, ...]:
+    if wish.outputs is not None:
+        return wish.outputs
+    if isinstance(request, v2.Request):
+        return request.wanted or tuple(spec.name for spec in description.outputs or ())
+    return description.signatures[base].output_names
 
 
 def _pose_v1(

@@ -53,6 +53,8 @@ class SmallModel:
         self.names = names or {}
         self.datatypes = {"label": "INT64", "probabilities": "FP32"} | (datatypes or {})
         self.input_name, self.input_type = input_name, input_type
+        self.signatures: dict[str, tuple[str, ...]] = {}
+        """What v1 shows under which name, instead of what follows from the outputs."""
         self.behaviour: Behaviour | None = None
         self.seen: list[Asked] = []
         self.port = 0
@@ -131,6 +133,8 @@ class SmallModel:
     # TensorFlow Serving's REST --------------------------------------------------------------------------------------
 
     def _signatures(self) -> dict[str, tuple[str, ...]]:
+        if self.signatures:
+            return self.signatures
         every = tuple(map(self._out, self.outputs))
         default = tuple(self._out(name) for name in self.default if name in self.outputs) or every
         return {"serving_default": default, "all_outputs": every} | {name: (name,) for name in every}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from itertools import product
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.gateway.conftest import EASY, HARD, Answer, Open
 from tests.unit.gateway.models import SmallModel, says
+from tests.unit.kubernetes.servers import Asked
 
 pytestmark = pytest.mark.anyio
 
@@ -240,3 +245,51 @@ async def test_requests_without_rows_are_the_edge_models_to_judge(stage: Open) -
     async with stage() as on:
         answer = await on.client.predict()
         assert (answer.by, on.cloud.inferences) == ("edge", [])
+
+
+async def test_every_output_can_be_had_from_a_model_that_knows_signatures_only(stage: Open) -> None:
+    older: dict[str, Any] = {"v2": False}
+    models = SmallModel(**older), SmallModel(offset=100, name="big", **older)
+    async with stage(*models, policy="random", parameters={"probability": 0.0}) as on:
+        every = await on.client.infer(EASY)
+        assert [output["name"] for output in every.json["outputs"]] == ["label", "probabilities"]
+        only = await on.client.infer(EASY, outputs=[{"name": "probabilities"}])
+        assert [output["name"] for output in only.json["outputs"]] == ["probabilities"]
+        none = await on.client.infer(EASY, outputs=[{"name": "nothing"}])
+        assert (none.status, on.cloud.inferences) == (400, [])
+        assert "it gives 'label', 'probabilities'" in none.json["error"]
+
+
+async def test_outputs_of_other_signatures_are_joined_too(stage: Open) -> None:
+    """Signatures that exclude each other, as in a SavedModel of several functions."""
+    hidden: dict[str, Any] = {"outputs": ("label", "probabilities", "logits"), "v2": False}
+    models = SmallModel(**hidden), SmallModel(offset=100, name="big", **hidden)
+    for model in models:
+        model.signatures = {"serving_default": ("label", "probabilities"), "raw": ("logits", "probabilities")}
+    async with stage(*models) as on:
+        mixed = await on.client.predict(EASY, HARD, signature_name="raw")
+        assert mixed.by == "mixed", mixed.headers
+        assert [sorted(row) for row in mixed.json["predictions"]] == [["logits", "probabilities"]] * 2
+
+
+async def test_examples_of_requests_under_way_are_kept_though_the_configuration_changes(
+    tmp_path: Path, stage: Open
+) -> None:
+    async with stage(keep_folder=str(tmp_path), keep_max_bytes=10_000) as on:
+        asked, go_on, cloud = asyncio.Event(), asyncio.Event(), on.cloud
+
+        async def slow(request: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            await go_on.wait()
+            writer.write(cloud.answer_to(request))
+
+        cloud.behaviour = slow
+        task = asyncio.create_task(on.client.predict(HARD))
+        await asked.wait()
+        config = on.client.app.joint.config
+        on.client.app.configure(msgspec.structs.replace(config, keep_folder="", keep_max_bytes=0))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert (await task).by == "cloud"
+    with os.scandir(tmp_path) as entries:
+        assert [entry.name.startswith("hard-") for entry in entries] == [True]
