@@ -46,7 +46,7 @@ async def until(
                 last, seen = situation(state), state
                 progress.show(f"{target.label}: {last}")
     except TimeoutError:
-        message = f"{target.label} {lacking(seen)} after {seconds:g} s (--timeout): {last}"
+        message = f"{target.label} {lacking(seen)} after {round(seconds, 1):g} s (--timeout): {last}"
         raise Unavailable(message, reason="WaitTimedOut") from None
     finally:
         progress.clear()
