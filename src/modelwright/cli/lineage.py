@@ -78,16 +78,22 @@ def lineage(
 
 async def trace(client: KubernetesClient, word: str, depth: int = 0) -> Trace:
     """The trace of what a word names. Raises NotFound, Unavailable, and a usage error for an unclear word."""
-    from modelwright.lineage import lookup
-    from modelwright.lineage.graph import Graph
     from modelwright.ports.errors import Invalid
 
-    with _collector_off():
-        graph = Graph(await fetch(client))
     try:
-        return graph.trace(lookup.choose(graph, word), depth)
+        with _collector_off():
+            return await _trace(client, word, depth)
     except Invalid as error:
         raise typer.BadParameter(error.message, param_hint="NAME") from None
+
+
+async def _trace(client: KubernetesClient, word: str, depth: int) -> Trace:
+    """The graph is gone when this returns, before the garbage collector can look at it."""
+    from modelwright.lineage import lookup
+    from modelwright.lineage.graph import Graph
+
+    graph = Graph(await fetch(client))
+    return graph.trace(lookup.choose(graph, word), depth)
 
 
 async def fetch(client: KubernetesClient) -> Records:
@@ -101,19 +107,19 @@ async def fetch(client: KubernetesClient) -> Records:
     from modelwright.lineage.records import Records
 
     others = tuple(kind for kind in KINDS if kind is not MODEL_VERSION)
-    found = await asyncio.gather(_lists(client, (MODEL_VERSION,)), _lists(client, others))
-    return Records(**found[0], **found[1])
+    # What a gathered coroutine returns is kept in a circle of futures: so they return nothing.
+    found: dict[str, Any] = {}
+    await asyncio.gather(_list(client, (MODEL_VERSION,), found), _list(client, others, found))
+    return Records(**found)
 
 
-async def _lists(client: KubernetesClient, kinds: tuple[Kind, ...]) -> dict[str, Any]:
+async def _list(client: KubernetesClient, kinds: tuple[Kind, ...], found: dict[str, Any]) -> None:
     from modelwright.adapters.kubernetes.resource import of_kind
     from modelwright.lineage.records import TYPES, items
 
-    found = {}
     for kind in kinds:
         response = await client.raw("GET", of_kind(kind).path(client.namespace))
         found[TYPES[kind.kind][0]] = items(kind.kind, response.body)
-    return found
 
 
 def print_trace(trace: Trace, output: Format) -> None:
