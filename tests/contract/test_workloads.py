@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,16 +18,22 @@ from modelwright.ports.workloads import (
     BuildImage,
     Command,
     Container,
+    Download,
+    Gateway,
     HostPath,
+    Kept,
     ModelImage,
     ModelServer,
+    Mount,
     Nfs,
     Owner,
     ServedVersion,
     Server,
     ServerStatus,
+    Steps,
     Task,
     TaskStatus,
+    WorkerCounts,
     Workloads,
     WorkloadStatus,
 )
@@ -179,6 +187,121 @@ async def test_a_server_becomes_up_to_date_keeps_its_port_and_goes(subject: Subj
     assert (none.replicas, none.ready_replicas, none.serving_version) == (0, 0, "")
     await subject.workloads.remove("server", "server")
     assert await subject.workloads.observe("server") == ()
+
+
+def a_command(script: str, **fields: Any) -> Task:
+    values: dict[str, Any] = {"command": ("/bin/sh", "-c", script)} | fields
+    return Task(name="train", owner=an_owner("train"), action=Command(**values))
+
+
+async def printed(workloads: Workloads) -> list[str]:
+    return b"".join([chunk async for chunk in workloads.logs("train", "train")]).decode().splitlines()
+
+
+async def test_a_command_succeeds_with_what_it_has_printed(subject: Subject) -> None:
+    await subject.workloads.apply(a_command("echo done"))
+    status = await until(subject.workloads, "train", over)
+    assert isinstance(status, TaskStatus)
+    assert (status.phase, status.exit_code, status.workers) == ("Succeeded", 0, WorkerCounts(succeeded=1))
+    assert status.started_at
+    assert status.finished_at
+    assert status.node_name
+    assert await printed(subject.workloads) == ["done"]
+
+
+async def test_each_worker_of_a_command_is_told_its_place(subject: Subject) -> None:
+    script = 'echo "$RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT, $NAME, $(RANK)"'
+    await subject.workloads.apply(a_command(script, workers=3, env={"NAME": "worker $(RANK)"}))
+    status = await until(subject.workloads, "train", over)
+    assert isinstance(status, TaskStatus)
+    assert (status.phase, status.workers) == ("Succeeded", WorkerCounts(succeeded=3))
+    lines = await printed(subject.workloads)
+    masters = {line.partition(" at ")[2].partition(",")[0] for line in lines}
+    assert len(masters) == 1
+    for rank in range(3):
+        assert any(f"{rank} of 3 at" in line and line.endswith(f"worker {rank}, {rank}") for line in lines)
+
+
+async def test_the_first_worker_that_fails_ends_the_command_and_is_named(subject: Subject) -> None:
+    await subject.workloads.apply(a_command("[ $RANK = 0 ] && exec sleep 600; echo no luck; exit 3", workers=2))
+    status = await until(subject.workloads, "train", over)
+    assert isinstance(status, TaskStatus)
+    assert (status.phase, status.exit_code, status.workers) == ("Failed", 3, WorkerCounts(failed=2))
+    assert status.failure
+    assert status.failure.retryable
+    assert "worker-1" in status.failure.message
+
+
+async def test_a_command_that_cannot_be_started_is_not_to_be_tried_again(subject: Subject) -> None:
+    await subject.workloads.apply(a_command("", command=("/no/such/program",)))
+    status = await until(subject.workloads, "train", over)
+    assert isinstance(status, TaskStatus)
+    assert status.failure
+    assert (status.failure.reason, status.failure.retryable) == ("CommandNotStarted", False)
+
+
+async def test_what_a_command_is_given_is_where_its_variables_say_and_known_by_digest(
+    subject: Subject, tmp_path: Path
+) -> None:
+    (tmp_path / "train.csv").write_text("1,2")
+    task = a_command(
+        "cat $DATASETS/digits/train.csv; cat $BASE/answer.txt; echo w > $MODEL/weights; ls $DATASETS",
+        env={"MODEL": "/kubedl-model", "BASE": "/kubedl-base-model", "DATASETS": "/datasets"},
+        mounts=(
+            Mount(HostPath(str(tmp_path / "new" / "model"), create=True), "/kubedl-model", read_only=False),
+            Mount(subject.model("base"), "/kubedl-base-model"),
+            Mount(Download(f"file://{tmp_path}/train.csv"), "/datasets/digits"),
+        ),
+    )
+    await subject.workloads.apply(task)
+    status = await until(subject.workloads, "train", over)
+    assert isinstance(status, TaskStatus)
+    assert (status.phase, status.failure) == ("Succeeded", None)
+    assert await printed(subject.workloads) == ["1,2basedigits"]
+    assert (tmp_path / "new" / "model" / "weights").read_text() == "w\n"
+    digest = hashlib.sha256(b"1,2").hexdigest()
+    assert status.downloads == {"/datasets/digits": f"sha256:{digest}"}
+
+
+async def test_data_that_is_not_what_was_promised_fails_the_command_for_good(subject: Subject, tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("1,2")
+    mount = Mount(Download(f"file://{tmp_path}/train.csv", "0" * 64), "/datasets/digits")
+    await subject.workloads.apply(a_command(f"touch {tmp_path}/ran", mounts=(mount,)))
+    status = await until(subject.workloads, "train", over)
+    assert isinstance(status, TaskStatus)
+    assert status.failure
+    assert (status.failure.reason, status.failure.retryable) == ("ChecksumMismatch", False)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_what_a_command_says_of_its_progress_is_seen(subject: Subject, tmp_path: Path) -> None:
+    say = 'mkdir $M/.modelwright; echo \'{"completed": 3, "total": 9, "message": "epoch 3"}\' > $M/.modelwright/p.json'
+    mount = Mount(HostPath(str(tmp_path / "model"), create=True), "/kubedl-model", read_only=False)
+    task = a_command(
+        say, env={"M": "/kubedl-model"}, mounts=(mount,), progress_file="/kubedl-model/.modelwright/p.json"
+    )
+    await subject.workloads.apply(task)
+    status = await until(subject.workloads, "train", over)
+    assert isinstance(status, TaskStatus)
+    assert status.steps == Steps(3, 9, "epoch 3")
+
+
+async def test_a_gateway_takes_up_a_change_and_serves_no_version_of_its_own(subject: Subject) -> None:
+    def joining(policy: str) -> Server:
+        program = Gateway(name="jis", policy=policy, kept=Kept("default/jis"), keep_max_bytes=1 << 20)
+        return Server(name="gateway", owner=an_owner("gateway"), program=program)
+
+    await subject.workloads.apply(joining("confidence"))
+    before = await until(subject.workloads, "gateway", up_to_date)
+    await subject.workloads.apply(joining("margin"))
+    (at_once,) = await subject.workloads.observe("gateway")
+    assert not up_to_date(at_once)
+    after = await until(subject.workloads, "gateway", up_to_date)
+    assert isinstance(before, ServerStatus)
+    assert isinstance(after, ServerStatus)
+    assert (after.port, after.ready_replicas, after.serving_version, after.restarts) == (before.port, 1, "", 0)
+    assert after.kept_path.endswith("default/jis")
+    await subject.workloads.remove("gateway", "gateway")
 
 
 async def test_logs_of_nothing_are_not_found(subject: Subject) -> None:
