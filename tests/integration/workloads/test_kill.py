@@ -96,7 +96,9 @@ def the_tasks(tmp_path: Path) -> tuple[Task, Task]:
     script = f"echo x >> {tmp_path}/count; sleep 1; echo done"
     return (
         Task(name="build", owner=replace(OWNER, uid="mv"), action=build),
-        Task(name="train", owner=replace(OWNER, uid="tm"), action=Command(command=("/bin/sh", "-c", script))),
+        Task(
+            name="train", owner=replace(OWNER, uid="tm"), action=Command(command=("/bin/sh", "-c", script), workers=2)
+        ),
     )
 
 
@@ -125,7 +127,7 @@ def test_killed_at_any_moment_it_comes_to_the_same_end(data_dir: Path, tmp_path:
         assert statuses["server"]["readyReplicas"] == 2
         assert len(servers_of(data_dir)) == 2
         assert others_of(data_dir) == []
-        assert (tmp_path / "count").read_text() == "x\n"
+        assert (tmp_path / "count").read_text() == "x\nx\n"
         stored = ImageStorage(data_dir / "images").repository("hub/m")
         assert stored.tags() == ["v1"]
         assert stored.read_manifest("v1").digest == statuses["build"]["result"]["digest"]
