@@ -244,11 +244,6 @@ class _Condition(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def decode(lists: dict[str, bytes]) -> Records:
-    """The records in the API's lists, by kind. Raises Unavailable for what is no list of that kind."""
-    return Records(**{TYPES[kind][0]: items(kind, body) for kind, body in lists.items()})
-
-
 def detail(raw: msgspec.Raw, type_: type[T]) -> T:
     """What was left undecoded; an empty value where nothing is, or nothing that can be read."""
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 from modelwright.lineage.graph import Graph
 from modelwright.lineage.nodes import Trace
-from modelwright.lineage.records import decode
+from modelwright.lineage.records import TYPES, Records, items
 
 HEX = "ab" * 32
 SOURCE = {"repo": "https://code.test/train", "revision": "7fd1a60b01f91b314f59955a4e4d4e80d8edf11d"}
@@ -62,6 +62,11 @@ def lists(**objects: list[dict[str, Any]]) -> dict[str, bytes]:
         "models": "Model",
     }
     return {kinds[name]: json.dumps({"kind": "List", "items": found}).encode() for name, found in objects.items()}
+
+
+def decode(found: dict[str, bytes]) -> Records:
+    """The records in the API's lists, as the verb puts them together."""
+    return Records(**{TYPES[kind][0]: items(kind, body) for kind, body in found.items()})
 
 
 def graph(**objects: list[dict[str, Any]]) -> Graph:

@@ -9,12 +9,24 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.lineage.make import HEX, SOURCE, condition, edges, graph, ids, joint, lists, served, training, version
+from tests.unit.lineage.make import (
+    HEX,
+    SOURCE,
+    condition,
+    decode,
+    edges,
+    graph,
+    ids,
+    joint,
+    lists,
+    served,
+    training,
+    version,
+)
 
 from modelwright.lineage.graph import Graph
 from modelwright.lineage.lookup import choose, kind_of
 from modelwright.lineage.nodes import Edge, Node, Source, Trace
-from modelwright.lineage.records import decode
 from modelwright.ports.errors import Invalid, NotFound, Unavailable
 
 DATA = f"dataset/{HEX[:12]}"
