@@ -264,7 +264,8 @@ class Progress(msgspec.Struct, frozen=True, rename="camel"):
 class BuildResult(msgspec.Struct, frozen=True, rename="camel"):
     """`tag` is the candidate that was taken; `resolved` is host/repository@digest; `files` are those of the model.
 
-    `metrics_ignored` says why the numbers beside the model could not be used, if there were any.
+    `metrics_ignored` says why the numbers beside the model could not be used, if there were any;
+    `provenance_refused` why the registry takes the image and not what says where it comes from.
     """
 
     digest: str
@@ -274,6 +275,7 @@ class BuildResult(msgspec.Struct, frozen=True, rename="camel"):
     files: int = 0
     metrics: dict[str, float] = {}
     metrics_ignored: str = ""
+    provenance_refused: str = ""
 
 
 class WorkerCounts(msgspec.Struct, frozen=True, rename="camel"):
@@ -295,6 +297,7 @@ class Steps(msgspec.Struct, frozen=True, rename="camel"):
 class TaskStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """How a Task is doing; `result` is there when a build succeeded.
 
+    `failure` is why it failed; while it is Pending, what it waits for and is tried again.
     For a command, `started_at` is when its workers started, `workers` and `steps` how they are doing, and `downloads`
     the digest (`sha256:HEX`) of each file that was downloaded for it, by the path of its mount.
     """

@@ -243,6 +243,22 @@ class Dripping(BaseHTTPRequestHandler):
         pass
 
 
+async def test_the_deadline_counts_from_the_beginning_through_a_restart(data_dir: Path) -> None:
+    record = data_dir / "run" / "tm" / "train" / "record.json"
+
+    def begun() -> Any:
+        return msgspec.json.decode(record.read_bytes()).get("begun") if record.exists() else None
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/train.csv"
+        async with open_workloads(data_dir) as workloads:
+            await workloads.apply(reading("true", deadline=3600, d=Download(url)))
+            first = await until(begun, "the beginning")
+        async with open_workloads(data_dir) as workloads:
+            waiting = await until_task(workloads, "tm", lambda status: status.phase == "Pending")
+            assert (waiting.phase, begun()) == ("Pending", first)
+
+
 async def test_the_fetch_shows_as_progress(workloads: EmbeddedWorkloads) -> None:
     rest = threading.Event()
     with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Dripping,), {"rest": rest})) as server:

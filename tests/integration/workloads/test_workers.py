@@ -195,7 +195,9 @@ async def test_a_command_that_is_not_found_says_which(workloads: EmbeddedWorkloa
     assert workers_of(data_dir) == []
 
 
-@pytest.mark.parametrize("fields", [{"count": 0}, {"count": 257}, {"command": ()}])
+@pytest.mark.parametrize(
+    "fields", [{"count": 0}, {"count": 257}, {"command": ()}, {"progress_file": "/kubedl-model/../../etc/passwd"}]
+)
 async def test_workers_that_make_no_sense_are_refused(workloads: EmbeddedWorkloads, fields: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         await workloads.apply(workers("true", **fields))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelwright.adapters.embedded.workloads import program, quantity
+from modelwright.adapters.embedded.workloads.addresses import Ports, is_free
 from modelwright.adapters.embedded.workloads.replica import expand
 from modelwright.adapters.embedded.workloads.timing import Backoff
 from modelwright.ports.errors import Invalid
@@ -148,3 +151,22 @@ def test_in_place_what_was_served_is_kept_until_the_new_default_is_here() -> Non
     assert [(version.version, version.number) for version in both.versions] == [("v2", 1), ("v1", 2)]
     rolled = plan(("v2",), ("v1",), served=served)
     assert rolled is None
+
+
+# Ports --------------------------------------------------------------------------------------------------------------
+
+
+def test_ports_are_free_and_promised_once() -> None:
+    ports = Ports()
+    first, second = ports.take(40), ports.take(40)
+    assert len({*first, *second}) == 80
+    with socket.create_server(("127.0.0.1", first[0])):
+        ports.give_back(first)
+        assert first[0] not in ports.take(200)
+
+
+def test_a_port_that_somebody_has_on_any_address_is_not_free() -> None:
+    with socket.create_server(("", 0)) as server:
+        assert not is_free(server.getsockname()[1])
+    with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        assert not is_free(server.getsockname()[1])  # where there is such an address

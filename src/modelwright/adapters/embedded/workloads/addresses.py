@@ -26,7 +26,7 @@ class Ports:
         for port in random.sample(_RANGE, len(_RANGE)):
             if len(found) == count:
                 break
-            if port not in self._promised and _is_free(port):
+            if port not in self._promised and is_free(port):
                 found.append(port)
         if len(found) < count:
             raise Unavailable(f"{count} free ports are needed, and there are {len(found)}", reason="PortTaken")
@@ -42,7 +42,7 @@ class Ports:
         self._promised.difference_update(ports)
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
     """On every address: a worker may listen on all of them."""
     return _can_bind(socket.AF_INET, "", port) and (not socket.has_ipv6 or _can_bind(socket.AF_INET6, "", port))
 

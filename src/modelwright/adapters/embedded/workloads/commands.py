@@ -42,6 +42,8 @@ def check(task: Task, command: Command) -> None:
         raise Invalid(f"{task.name}: there is no command, and no image that brings one")
     if not 1 <= command.workers <= _MOST_WORKERS:
         raise Invalid(f"{task.name}: workers must be at least 1 and at most {_MOST_WORKERS}")
+    if ".." in PurePosixPath(command.progress_file).parts:
+        raise Invalid(f"{task.name}: the progress file {command.progress_file!r} is not a path without '..'")
     mounts.check(command.mounts)
     quantity.memory_limit(task.resources)
 
@@ -118,8 +120,10 @@ class CommandSupervisor(TaskSupervisor):
 
     async def _begin(self) -> Identity:
         """Have everything at hand and start it. Raises what fetching and mounting raise, and Unavailable."""
-        self.record.begun = self.record.begun or datetime.now(UTC)
         try:
+            if self.record.begun is None:  # the deadline counts from here, whoever goes on with it
+                self.record.begun = datetime.now(UTC)
+                self._site.run.write(self.record)
             held = await self._fetch()
             seen = [(key_of(source, self._namespace), model.path) for source, model in held.items()]
             self.record.seals = {key: await asyncio.to_thread(seals.look, path) for key, path in seen}
