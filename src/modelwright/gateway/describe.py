@@ -107,8 +107,8 @@ class _Tensor(msgspec.Struct):
 
 class _Metadata(msgspec.Struct):
     name: str
-    inputs: list[_Tensor]
-    outputs: list[_Tensor]
+    inputs: list[_Tensor] = []
+    outputs: list[_Tensor] = []
     versions: list[str] | None = None
 
 
@@ -129,8 +129,8 @@ def from_v2(metadata: bytes, server: bytes) -> Description | None:
     return Description(
         v2=True,
         binary=BINARY in extensions,
-        inputs=tuple(map(_spec, found.inputs)),
-        outputs=tuple(map(_spec, found.outputs)),
+        inputs=tuple(map(_spec, found.inputs)) or None,  # some servers list none where none were declared
+        outputs=tuple(map(_spec, found.outputs)) or None,
         versions=tuple(found.versions or ()),
     )
 

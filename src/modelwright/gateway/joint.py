@@ -150,6 +150,7 @@ class Joint:
                 rows=None if verdict.all_hard else verdict.rows,
                 count=None if verdict.whole else len(verdict.rows),
                 inputs=agreement.inputs or {},
+                made_for=reply.description.inputs,
             )
             return pose(ask.request, wish, description, address, ask.selector)
 
@@ -215,6 +216,7 @@ class Joint:
                 outputs=None if names is None else tuple(map(agreement.output, names)),
                 count=ask.request.rows if scored and in_rows(description) else None,
                 inputs=agreement.inputs,
+                made_for=self.pair.edge.description.inputs if self.pair.edge.description else None,
             )
             return pose(ask.request, wish, description, address, ask.selector)
 

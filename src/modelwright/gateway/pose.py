@@ -29,7 +29,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
     `outputs` are needed (None: what the request asks for), `scores` is welcome. `rows` are to be asked for (None: all),
     `count` is how many rows each output of the answer must have (None: nobody knows). `inputs` are this model's names
-    for the request's inputs, where the request was not made for it (None: it was, and goes on as it is).
+    for the request's inputs, where the request was not made for it (None: it was, and goes on as it is), and `made_for`
+    are the inputs of the model that it was made for, as far as they are known.
     """
 
     outputs: tuple[str, ...] | None = None
@@ -37,6 +38,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[int, ...] | None = None
     count: int | None = None
     inputs: Mapping[str, str] | None = None
+    made_for: tuple[Spec, ...] | None = None
 
 
 class Posed(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +161,8 @@ def _body_v2(
     if isinstance(request, v1.Request):
         if outputs is None and request.signature != DEFAULT_SIGNATURE:
             raise CannotPose(f"it has no signature {request.signature!r}: it speaks the Open Inference Protocol only")
+        if not (description.inputs or wish.made_for):
+            raise CannotPose("it does not say which tensors it takes, and the request does not name them either")
         return v2.encode_tensors(_tensors(request, wish, description.inputs), outputs), False
     as_it_came = wish.rows is None and wish.inputs is None and (outputs or ()) == request.wanted
     if as_it_came and (description.binary or not request.uses_binary):
@@ -181,7 +185,7 @@ def _tensors(request: Request, wish: Wish, specs: Sequence[Spec] | None) -> list
     """The request's tensors under the model's names, of its data types, and only the rows that are wanted."""
     known = {spec.name: spec for spec in specs or ()}
     found = []
-    for tensor in request.tensors(_under_request_names(specs, wish)):
+    for tensor in request.tensors(wish.made_for or _under_request_names(specs, wish)):
         name = (wish.inputs or {}).get(tensor.name, tensor.name)
         kept = tensor if wish.rows is None else tensor.take(wish.rows)
         found.append(_typed(kept, name, known.get(name)))

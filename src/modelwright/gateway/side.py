@@ -9,12 +9,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
-import msgspec
-
-from modelwright.gateway import describe
 from modelwright.gateway.address import Address, parse_url
 from modelwright.gateway.breaker import Breaker, Leave
 from modelwright.gateway.describe import Description
+from modelwright.gateway.discover import read_description
 from modelwright.gateway.metrics import Metrics, SideGauges
 from modelwright.gateway.pose import CannotPose, Posed, Told, understand
 from modelwright.gateway.state import ModelState
@@ -23,9 +21,7 @@ from modelwright.http.connection import Response
 
 REFRESH_SECONDS = 10.0
 RETRY_SECONDS = 1.0
-DESCRIBE_SECONDS = 5.0
 MOST_WAITING = 512
-MAX_METADATA_BYTES = 8 * 1024 * 1024
 
 log = logging.getLogger("modelwright.gateway")
 
@@ -34,7 +30,6 @@ Headers = Iterable[tuple[str, str]]
 
 _OURS = (401, 403, 405, 407, 408, 421, 425)
 _ABSENT = 404
-_LOOP = 508
 _BUSY = (429, 503)
 
 
@@ -118,7 +113,7 @@ class Side:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def aclose(self) -> None:
-        """End what `start` began, and close idle connections; requests under way are not disturbed."""
+        """End what `start` began, and close idle connections. No request may be under way."""
         tasks = [task for task in (self._watching, self._fetching) if task is not None]
         for task in tasks:
             task.cancel()
@@ -329,36 +324,3 @@ def _retrieve(task: asyncio.Task[Description]) -> None:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-async def read_description(upstream: Upstream, headers: Headers = ()) -> Description:
-    """What the model server says of its model, in each protocol that it speaks; raises Failed."""
-    name = upstream.address.quoted
-    paths = (f"/v2/models/{name}", "/v2", f"/v1/models/{name}/metadata")
-    asked = (upstream.ask("GET", path, DESCRIBE_SECONDS, headers, limit=MAX_METADATA_BYTES) for path in paths)
-    model, server, signatures = await asyncio.gather(*asked)
-    second = describe.from_v2(model.body, server.body) if model.status == 200 else None
-    first = describe.from_v1(signatures.body) if signatures.status == 200 else None
-    if second is None and first is None:
-        _check_there(model, signatures, upstream.address)
-    return describe.both(second, first)
-
-
-class _Error(msgspec.Struct):
-    error: str
-
-
-def _check_there(model: Response, signatures: Response, address: Address) -> None:
-    """Raises Failed if the answers say that there is no model, rather than nothing of one."""
-    where = f"{address.scheme}://{address.authority}"
-    statuses = (model.status, signatures.status)
-    if _LOOP in statuses:
-        raise Failed("LoopDetected", f"{where} leads back to this gateway")
-    if any(status >= 500 for status in statuses):
-        raise Failed("NotReady", f"{where} has no model {address.model!r} that is ready (HTTP {max(statuses)})")
-    if any(status in _OURS for status in statuses):
-        raise Failed("Forbidden", f"{where} does not take requests from the gateway (HTTP {max(statuses)})")
-    with contextlib.suppress(msgspec.DecodeError):
-        said = msgspec.json.decode(signatures.body, type=_Error).error
-        if signatures.status == _ABSENT:
-            raise Failed("ModelNotFound", f"{where} has no model {address.model!r}: {said[:200]}")

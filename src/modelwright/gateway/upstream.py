@@ -68,19 +68,20 @@ class Upstream:
             async with asyncio.timeout(seconds), self._slots:
                 return await self._pool.exchange(head, body, again=True, limit=limit)
         except TimeoutError:
-            raise Failed("TimedOut", f"{self._where} gave no whole answer in {seconds:.1f} s") from None
+            raise Failed("TimedOut", f"{self.where} gave no whole answer in {seconds:.1f} s") from None
         except Lost:
-            message = f"{self._where} closed the connection, or did not speak HTTP, before its answer was whole"
+            message = f"{self.where} closed the connection, or did not speak HTTP, before its answer was whole"
             raise Failed("ConnectionLost", message) from None
         except TooLong:
-            raise Failed("AnswerTooLong", f"{self._where} gave more than {limit} bytes") from None
+            raise Failed("AnswerTooLong", f"{self.where} gave more than {limit} bytes") from None
 
     async def aclose(self) -> None:
         """Close all idle connections."""
         await self._pool.aclose()
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """Its scheme, host and port."""
         return f"{self.address.scheme}://{self.address.authority}"
 
     def _head(self, method: str, path: str, headers: Headers, body: bytes) -> bytes:
@@ -95,10 +96,10 @@ class Upstream:
         try:
             reader, writer = await open_stream(address.host, address.port, self._context())
         except ssl.SSLCertVerificationError as fault:
-            message = f"{self._where} shows a certificate that is not trusted: {fault.verify_message}"
+            message = f"{self.where} shows a certificate that is not trusted: {fault.verify_message}"
             raise Failed("CertificateNotTrusted", message) from None
         except OSError as fault:
-            raise Failed("ConnectionFailed", f"{self._where} cannot be reached: {detail(fault)}") from None
+            raise Failed("ConnectionFailed", f"{self.where} cannot be reached: {detail(fault)}") from None
         keep_alive(writer)
         return Connection(reader, writer)
 

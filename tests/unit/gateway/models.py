@@ -55,6 +55,8 @@ class SmallModel:
         self.input_name, self.input_type = input_name, input_type
         self.signatures: dict[str, tuple[str, ...]] = {}
         """What v1 shows under which name, instead of what follows from the outputs."""
+        self.described = True
+        """Whether it says which tensors it takes and gives."""
         self.behaviour: Behaviour | None = None
         self.seen: list[Asked] = []
         self.port = 0
@@ -97,7 +99,7 @@ class SmallModel:
             return answer({"name": "small", "version": "1", "extensions": []})
         if self.v2 and request.target == f"/v2/models/{self.name}":
             return answer(self._v2_metadata())
-        if self.v1 and request.target == f"/v1/models/{self.name}/metadata":
+        if self.v1 and self.described and request.target == f"/v1/models/{self.name}/metadata":
             return answer(self._v1_metadata())
         path = f"/v1/models/{self.name}"
         if self.v1 and request.target in (path, f"{path}/versions/{self.version}"):
@@ -203,6 +205,8 @@ class SmallModel:
         return {"name": name, "datatype": datatype, "shape": [len(rows), *shape[1:]], "data": flat}
 
     def _v2_metadata(self) -> Any:
+        if not self.described:
+            return {"name": self.name, "versions": [self.version], "inputs": [], "outputs": []}
         outputs = [{"name": name, "datatype": kind, "shape": shape} for name, (kind, shape) in self._specs().items()]
         inputs = [{"name": self.input_name, "datatype": self.input_type, "shape": [-1, self.width]}]
         return {

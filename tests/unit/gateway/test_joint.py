@@ -293,3 +293,28 @@ async def test_examples_of_requests_under_way_are_kept_though_the_configuration_
         assert (await task).by == "cloud"
     with os.scandir(tmp_path) as entries:
         assert [entry.name.startswith("hard-") for entry in entries] == [True]
+
+
+@pytest.mark.parametrize(
+    ("spoken", "which", "front"),
+    [
+        (spoken, which, front)
+        for spoken in ("v1", "v2")
+        for which in ("edge", "cloud", "both")
+        for front in ("v1", "v2")
+    ],
+)
+async def test_models_that_do_not_describe_themselves_are_joined_by_what_they_answer(
+    spoken: str, which: str, front: str, stage: Open
+) -> None:
+    edge = SmallModel(default=("label", "probabilities"), **SPOKEN[spoken])
+    cloud = SmallModel(default=("label", "probabilities"), offset=100, name="big", **SPOKEN[spoken])
+    edge.described, cloud.described = which == "cloud", which == "edge"
+    async with stage(edge, cloud) as on:
+        found = await on.client.ask_rows(front, EASY, HARD)
+        if (spoken, front) != ("v2", "v1") or which == "cloud":
+            assert (labels(found), found.by) == ([0, 101], "mixed"), found.headers
+        elif which == "edge":  # nobody knows the names of its tensors, which the older protocol need not say
+            assert (labels(found), found.headers["x-fallback"]) == ([100, 101], "edge CannotBeAsked")
+        else:
+            assert found.status == 503
