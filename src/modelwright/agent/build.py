@@ -46,8 +46,9 @@ def build(
 ) -> Built:
     """Pack and push. `forbidden` folders are never packed; `credentials` is a docker config.json.
 
-    Raises Terminal (StorageNotSupported), Forbidden (StorageForbidden), Unavailable (ProvenanceNotAttached),
-    and what scanning and pushing raise.
+    A registry that refuses artifacts for good has the image all the same: the result says so. Raises Terminal
+    (StorageNotSupported), Forbidden (StorageForbidden), Unavailable (ProvenanceNotAttached), and what scanning and
+    pushing raise.
     """
     source = _folder(action, forbidden)
     with contextlib.ExitStack() as stack:
@@ -57,12 +58,12 @@ def build(
         pushed = push_folder(source, images, action.tags, base=base, watcher=watcher)
         name = images.name
         metrics, note = _metrics(source)
-        if action.provenance is not None:
-            _attach(action.provenance, images, pushed, metrics)
-    return Built(_result(pushed, name, metrics, note), note)
+        refused = _attach(action.provenance, images, pushed, metrics) if action.provenance is not None else ""
+    result = _result(pushed, name, metrics)
+    return Built(msgspec.structs.replace(result, metrics_ignored=note, provenance_refused=refused), note or refused)
 
 
-def _result(pushed: Pushed, name: str, metrics: dict[str, float], metrics_ignored: str) -> BuildResult:
+def _result(pushed: Pushed, name: str, metrics: dict[str, float]) -> BuildResult:
     return BuildResult(
         digest=pushed.digest,
         tag=pushed.tag or "",
@@ -70,23 +71,24 @@ def _result(pushed: Pushed, name: str, metrics: dict[str, float], metrics_ignore
         size_bytes=pushed.size,
         files=pushed.files,
         metrics=metrics,
-        metrics_ignored=metrics_ignored,
     )
 
 
-def _attach(provenance: Provenance, images: Images, pushed: Pushed, metrics: dict[str, float]) -> None:
-    """Say beside the image what it was made from. Nothing is lost if that fails: the next attempt finds the image."""
+def _attach(provenance: Provenance, images: Images, pushed: Pushed, metrics: dict[str, float]) -> str:
+    """Say beside the image what it was made from; why the registry refuses that for good, empty if it does not.
+
+    Nothing is lost if it fails for a while: the next attempt finds the image.
+    """
     document = statement.statement(provenance, images.name, pushed.digest, metrics)
     annotations = {statement.PREDICATE_ANNOTATION: statement.PREDICATE_TYPE}
     try:
         attach(images, pushed.digest, Artifact(statement.MEDIA_TYPE, document, annotations))
     except ModelwrightError as error:
-        after = error.after if isinstance(error, Retryable) else None
-        raise Unavailable(
-            f"{images.name}@{pushed.digest} is pushed, and its lineage could not be attached: {error.message}",
-            reason="ProvenanceNotAttached",
-            after=after,
-        ) from error
+        told = f"{images.name}@{pushed.digest} is pushed, and its lineage could not be attached: {error.message}"
+        if not isinstance(error, Retryable):
+            return told
+        raise Unavailable(told, reason="ProvenanceNotAttached", after=error.after) from error
+    return ""
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ class Group:
         for member in self._members:
             try:
                 member.start(self._plan.cwd)
-            except OSError as error:
+            except (OSError, ValueError) as error:  # ValueError: what no system can be given, such as a NUL
                 self._unstarted = _unstartable(member.name, error)
                 self._begin_end("CommandNotStarted")
                 return
@@ -203,6 +203,7 @@ def _how(code: int) -> str:
     return f"was ended by signal {name}{hint}"
 
 
-def _unstartable(name: str, error: OSError) -> tuple[int, str]:
+def _unstartable(name: str, error: OSError | ValueError) -> tuple[int, str]:
     code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
-    return code, f"{name} cannot be started: {error.filename}: {error.strerror or error}"
+    why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.strerror else str(error)
+    return code, f"{name} cannot be started: {why}"

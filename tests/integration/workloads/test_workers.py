@@ -256,6 +256,21 @@ async def test_a_killed_runner_leaves_no_worker_behind(workloads: EmbeddedWorklo
     assert workers_of(data_dir) == []
 
 
+async def test_a_runner_that_fails_by_itself_is_a_failure_that_counts(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were it taken for an interruption, it would be started again for ever."""
+    (tmp_path / "argparse.py").write_text("raise ImportError('not the argparse that was expected')")
+    async with open_workloads(data_dir) as workloads:
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        await workloads.apply(workers(f"touch {tmp_path}/ran"))
+        status = await until_task(workloads, "tm")
+        assert status.failure
+        assert (status.failure.reason, status.failure.retryable) == ("SupervisionFailed", True)
+        assert "not the argparse that was expected" in status.failure.message
+    assert not (tmp_path / "ran").exists()
+
+
 async def test_a_runner_that_was_killed_unseen_leaves_no_worker_behind(data_dir: Path, tmp_path: Path) -> None:
     script = f"echo x >> {tmp_path}/count; trap '' TERM; setsid sleep 601 & sleep 600"
     async with left_running(data_dir) as workloads:

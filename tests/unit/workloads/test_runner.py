@@ -157,6 +157,9 @@ async def test_a_command_that_cannot_be_started_ends_those_that_were(tmp_path: P
     result, _ = await run_all(tmp_path, "sleep 600", ("/nothing/here", "x"))
     assert (result["exitCode"], result["reason"], codes(result)) == (127, "CommandNotStarted", [-15, None])
     assert "/nothing/here" in result["message"]
+    (tmp_path / "null").mkdir()
+    result, _ = await run_all(tmp_path / "null", ("/bin/echo", "a\0b"))
+    assert (result["exitCode"], result["reason"]) == (126, "CommandNotStarted")
     (tmp_path / "file").write_text("")
     (tmp_path / "other").mkdir()
     result, _ = await run_all(tmp_path / "other", (str(tmp_path / "file"),))

@@ -109,7 +109,9 @@ class CommandSupervisor(TaskSupervisor):
             self._limits.release()
             self._site.ports.give_back(self.record.ports)
         await self._doubt_what_it_read()
-        return outcome(self.status, self.folder, self.record.killed)
+        code = self._process.exit_code if self._process is not None else None
+        crashed = code is not None and code > 0 and not self._stopping
+        return outcome(self.status, self.folder, self.record.killed, crashed=crashed)
 
     def _find(self) -> Identity | None:
         """The process of a former run of this program."""

@@ -49,12 +49,15 @@ def counts(workers: Sequence[WorkerState], *, over: bool = False) -> WorkerCount
     return WorkerCounts(0 if over else unknown, succeeded, failed + (unknown if over else 0))
 
 
-def outcome(status: TaskStatus, folder: Path, killed_for: Failure | None) -> TaskStatus:
-    """The last status, after all processes have ended; `killed_for` is why we have ended them."""
+def outcome(status: TaskStatus, folder: Path, killed_for: Failure | None, *, crashed: bool = False) -> TaskStatus:
+    """The last status, after all processes have ended; `killed_for` is why we have ended them.
+
+    `crashed`: the runner itself has failed, which another one may do as well.
+    """
     try:
         result = msgspec.json.decode((folder / "result.json").read_bytes(), type=Result)
     except (FileNotFoundError, msgspec.MsgspecError):
-        return _without_result(status, folder, killed_for)
+        return _without_result(status, folder, killed_for or (_crashed(folder) if crashed else INTERRUPTED))
     ended = msgspec.structs.replace(
         status,
         phase="Succeeded",
@@ -71,7 +74,7 @@ def outcome(status: TaskStatus, folder: Path, killed_for: Failure | None) -> Tas
     return msgspec.structs.replace(ended, phase="Failed", failure=killed_for or failure)
 
 
-def _without_result(status: TaskStatus, folder: Path, killed_for: Failure | None) -> TaskStatus:
+def _without_result(status: TaskStatus, folder: Path, failure: Failure) -> TaskStatus:
     """The runner was ended before it could say how the workers had."""
     try:
         state = msgspec.json.decode((folder / "workers.json").read_bytes(), type=RunState)
@@ -79,8 +82,12 @@ def _without_result(status: TaskStatus, folder: Path, killed_for: Failure | None
         known = status
     else:
         known = msgspec.structs.replace(status, started_at=state.started_at, workers=counts(state.workers, over=True))
-    failure = killed_for or INTERRUPTED
     return msgspec.structs.replace(known, phase="Failed", failure=failure, progress=None, finished_at=datetime.now(UTC))
+
+
+def _crashed(folder: Path) -> Failure:
+    message = f"the runner of the command failed; last lines: {logs.last_lines(folder / 'log')}"
+    return Failure(reason="SupervisionFailed", message=message, retryable=True)
 
 
 def _why(result: Result, folder: Path) -> Failure | None:
