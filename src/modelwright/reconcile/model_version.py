@@ -195,8 +195,9 @@ def succeeded(version: ModelVersion, seen: TaskStatus, now: datetime) -> Plan:
 
 
 def passed_over(result: BuildResult) -> tuple[Notice, ...]:
-    """What of the folder could not be used, although the image is good without it."""
-    return (Notice("Warning", "MetricsIgnored", result.metrics_ignored),) if result.metrics_ignored else ()
+    """What could not be used or attached, although the image is good without it."""
+    told = {"MetricsIgnored": result.metrics_ignored, "ProvenanceNotAttached": result.provenance_refused}
+    return tuple(Notice("Warning", reason, why) for reason, why in told.items() if why)
 
 
 def failed(version: ModelVersion, observed: Observed, task: Task, seen: TaskStatus, now: datetime) -> Plan:

@@ -321,6 +321,10 @@ class ScriptedRegistry:
         """The next `times` requests of this method whose path contains the pattern get this answer."""
         self._rules.append((method, pattern, action, [times]))
 
+    def mend(self) -> None:
+        """Answer everything as it should from now on."""
+        self._rules.clear()
+
     def action_for(self, method: str, path: str) -> Action | None:
         for wanted, pattern, action, left in self._rules:
             if wanted == method and re.search(pattern, path) and left[0] > 0:

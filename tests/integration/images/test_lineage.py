@@ -253,20 +253,32 @@ def test_pruning_takes_statements_with_their_images_and_leaves_the_others(
 
 
 @pytest.mark.parametrize(("status", "code"), [(400, "MANIFEST_INVALID"), (403, "DENIED"), (415, "UNSUPPORTED")])
-def test_a_statement_that_is_refused_fails_the_build_retryably_and_the_image_stays(
+def test_a_registry_that_refuses_statements_has_the_image_all_the_same(
     scripted: Any, faults: Any, build_into: Build, status: int, code: str
 ) -> None:
     body = json.dumps({"errors": [{"code": code, "message": "no artifacts here"}]}).encode()
+    referrer = r"/manifests/sha256:"
+    scripted.on("PUT", referrer, faults.done_but(201), times=3)  # the three platforms
+    scripted.on("PUT", referrer, faults.status(status, body))
+    built = build_into(f"{scripted.host}/hub/m", "a", about("v1"))
+    assert scripted.tags["hub/m", "a"] == built.digest
+    assert "is pushed, and its lineage could not be attached" in built.provenance_refused
+
+
+def test_a_statement_that_does_not_get_through_fails_the_build_retryably_and_the_image_stays(
+    scripted: Any, faults: Any, build_into: Build
+) -> None:
     provenance = about("v1")
     first = build_into(f"{scripted.host}/hub/m", "a", None)
     referrer = r"/manifests/sha256:"
     scripted.on("PUT", referrer, faults.done_but(201), times=3)  # the three platforms
-    scripted.on("PUT", referrer, faults.status(status, body))
+    scripted.on("PUT", referrer, faults.status(503, b"{}"), times=100)
     with pytest.raises(Unavailable) as caught:
         build_into(f"{scripted.host}/hub/m", "a", provenance)
     assert (caught.value.reason, caught.value.retryable) == ("ProvenanceNotAttached", True)
     assert "is pushed, and its lineage could not be attached" in caught.value.message
     assert scripted.tags["hub/m", "a"] == first.digest
+    scripted.mend()
     assert build_into(f"{scripted.host}/hub/m", "a", provenance) == first
     assert ("hub/m", first.digest.replace(":", "-")) in scripted.tags
 
