@@ -19,7 +19,7 @@ from modelwright.gateway.pose import Posed, Request, Selector, Wish, in_rows, po
 from modelwright.gateway.side import Headers, Make, Refused, Reply, Side
 from modelwright.gateway.tensors import Tensor
 from modelwright.gateway.upstream import Failed
-from modelwright.http.asgi import Answer
+from modelwright.http.asgi import Answer, RequestError
 
 log = logging.getLogger("modelwright.gateway")
 
@@ -161,6 +161,8 @@ class Joint:
             return await self.pair.cloud.ask(make, use, ask.headers, self._deadline()), ""
         except Refused:
             return None, "Refused"
+        except RequestError:  # the edge model took tensors that nobody else can read
+            return None, "CannotBeAsked"
         except Failed as fault:
             return None, fault.reason
 

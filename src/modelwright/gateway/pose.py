@@ -167,7 +167,7 @@ def _body_v2(
     as_it_came = wish.rows is None and wish.inputs is None and (outputs or ()) == request.wanted
     if as_it_came and (description.binary or not request.uses_binary):
         return request.body, True
-    tensors = request.tensors() if wish.inputs is None else _tensors(request, wish, description.inputs)
+    tensors = None if wish.inputs is None and wish.rows is None else _tensors(request, wish, description.inputs)
     return request.encode(tensors, outputs, binary=description.binary), False
 
 

@@ -30,6 +30,21 @@ class _Tensor(msgspec.Struct, gc=False, omit_defaults=True):
     parameters: dict[str, Any] | None = None
 
 
+class _RawTensor(msgspec.Struct, gc=False, omit_defaults=True):
+    """The same, of which nobody has looked at the data."""
+
+    name: str
+    shape: tuple[int, ...]
+    datatype: str
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    parameters: dict[str, Any] | None = None
+
+    def read(self) -> _Tensor:
+        """Raises msgspec.DecodeError, RecursionError."""
+        data = self.data if isinstance(self.data, msgspec.UnsetType) else msgspec.json.decode(self.data)
+        return _Tensor(self.name, self.shape, self.datatype, data, self.parameters)
+
+
 class Wanted(msgspec.Struct, gc=False, omit_defaults=True):
     """An output that is asked for."""
 
@@ -38,7 +53,7 @@ class Wanted(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class _Request(msgspec.Struct, gc=False, omit_defaults=True):
-    inputs: list[_Tensor]
+    inputs: Sequence[_Tensor] | Sequence[_RawTensor]
     id: str | None = None
     outputs: list[Wanted] | None = None
     parameters: dict[str, Any] | None = None
@@ -52,7 +67,14 @@ class _Answer(msgspec.Struct, gc=False, omit_defaults=True):
     parameters: dict[str, Any] | None = None
 
 
-_decode_request = msgspec.json.Decoder(_Request).decode
+class _RawRequest(msgspec.Struct, gc=False, omit_defaults=True):
+    inputs: list[_RawTensor]
+    id: str | None = None
+    outputs: list[Wanted] | None = None
+    parameters: dict[str, Any] | None = None
+
+
+_decode_request = msgspec.json.Decoder(_RawRequest).decode
 _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
@@ -80,7 +102,10 @@ def split(content: bytes, header: str | None) -> tuple[bytes, memoryview, Body]:
 
 
 class Request:
-    """An inference request: `rows` of it, or None if its tensors differ in their first dimension."""
+    """An inference request: `rows` of it, or None if its tensors differ in their first dimension.
+
+    Its data are not looked at until somebody needs them: the model that gets them first judges them.
+    """
 
     protocol = "v2"
 
@@ -88,9 +113,8 @@ class Request:
         """Raises RequestError for what is not an inference request."""
         self.size = len(content)
         try:
-            head, blobs, self.body = split(content, header)
+            head, self._blobs, self.body = split(content, header)
             self._request = _decode_request(head)
-            self._tensors = _tensors(self._request.inputs, blobs)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             raise RequestError(f"the body is not an inference request: {error}") from error
         names = [wanted.name for wanted in self._request.outputs or ()]
@@ -98,8 +122,9 @@ class Request:
             raise RequestError("an output is asked for twice")
         self.wanted = tuple(names)
         self.id = self._request.id
-        counts = {tensor.rows for tensor in self._tensors}
-        self.rows = counts.pop() if len(counts) == 1 else None
+        self._tensors: list[Tensor] | None = None
+        counts = {tensor.shape[:1] for tensor in self._request.inputs}
+        self.rows = next(iter(*counts), None) if len(counts) == 1 else None
 
     @property
     def uses_binary(self) -> bool:
@@ -108,13 +133,18 @@ class Request:
         return bool(self.body.json_bytes) or any("binary_data" in key for each in asked for key in each or ())
 
     def tensors(self, specs: Sequence[Spec] | None = None) -> list[Tensor]:  # noqa: ARG002
-        """The tensors."""
+        """The tensors; raises RequestError if their data are not what their shapes say."""
+        if self._tensors is None:
+            try:
+                self._tensors = _tensors([tensor.read() for tensor in self._request.inputs], self._blobs)
+            except (msgspec.DecodeError, RecursionError, ValueError) as error:
+                raise RequestError(f"the request's tensors cannot be read: {error}") from error
         return self._tensors
 
-    def encode(self, tensors: Iterable[Tensor], outputs: Sequence[str] | None, *, binary: bool) -> Body:
-        """The request with these tensors in place of its own, for these outputs (None: all).
+    def encode(self, tensors: Iterable[Tensor] | None, outputs: Sequence[str] | None, *, binary: bool) -> Body:
+        """The request with these tensors in place of its own (None: its own), for these outputs (None: all).
 
-        `binary`: the model understands the extension.
+        `binary`: the model understands the extension. Raises RequestError if its tensors have to be read and cannot be.
         """
         wishes = {wanted.name: wanted for wanted in self._request.outputs or ()}
         asked = None if outputs is None else [wishes.get(name, Wanted(name)) for name in outputs]
@@ -122,7 +152,11 @@ class Request:
         if not binary:
             asked = None if asked is None else [Wanted(wanted.name) for wanted in asked]
             parameters = {key: each for key, each in (parameters or {}).items() if key != "binary_data_output"} or None
-        inputs, blobs = _announced(tensors, lambda tensor: binary and tensor.blob is not None)
+        if tensors is None and (binary or not self.body.json_bytes):
+            blobs = [bytes(self._blobs)] if self.body.json_bytes else []
+            return _body(_Request(self._request.inputs, self.id, asked, parameters), blobs)
+        own = self.tensors() if tensors is None else tensors
+        inputs, blobs = _announced(own, lambda tensor: binary and tensor.blob is not None)
         for given, sent in zip(self._request.inputs, inputs, strict=True):
             rest = {key: each for key, each in (given.parameters or {}).items() if key != _SIZE}
             sent.parameters = {**rest, **(sent.parameters or {})} or None

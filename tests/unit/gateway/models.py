@@ -192,6 +192,7 @@ class SmallModel:
         rows = self._rows([flat[at : at + self.width] for at in range(0, len(flat), self.width)])
         wanted = [output["name"] for output in message.get("outputs") or ()] or list(self._specs())
         typed = tensor["name"] == self.input_name and tensor["datatype"] == self.input_type
+        typed = typed and tensor["shape"] == [len(rows or ()), self.width]
         if rows is None or not typed or not set(wanted) <= set(self._specs()):
             return answer({"error": "bad request"}, 400)
         values = self.compute(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from itertools import product
@@ -11,8 +12,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.gateway.conftest import EASY, HARD, Answer, Open
-from tests.unit.gateway.models import SmallModel, says
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.gateway.conftest import EASY, HARD, Answer, Open, Stage
+from tests.unit.gateway.models import SmallModel, says, softmax
 from tests.unit.kubernetes.servers import Asked
 
 pytestmark = pytest.mark.anyio
@@ -318,3 +321,34 @@ async def test_models_that_do_not_describe_themselves_are_joined_by_what_they_an
             assert (labels(found), found.headers["x-fallback"]) == ([100, 101], "edge CannotBeAsked")
         else:
             assert found.status == 503
+
+
+def close(runner: asyncio.Runner, entered: contextlib.AbstractAsyncContextManager[Stage]) -> None:
+    runner.run(entered.__aexit__(None, None, None))
+
+
+logits = st.lists(st.floats(-8, 8, allow_nan=False), min_size=3, max_size=3)
+
+
+def test_each_row_is_answered_by_the_model_that_should(stage: Open) -> None:
+    """Against the plain definition, for any rows and thresholds, in all combinations of protocols."""
+    with contextlib.ExitStack() as exits:
+        runner = exits.enter_context(asyncio.Runner())
+        stages: dict[tuple[str, str], Stage] = {}
+        for edge, cloud in product(SPOKEN, SPOKEN):
+            entered = stage(SmallModel(**SPOKEN[edge]), SmallModel(offset=100, name="big", **SPOKEN[cloud]))
+            stages[edge, cloud] = runner.run(entered.__aenter__())
+            exits.callback(close, runner, entered)
+
+        @given(st.lists(logits, min_size=1, max_size=6), st.floats(0, 1), st.sampled_from([*stages]), st.booleans())
+        @settings(max_examples=150, deadline=None)
+        def answers(rows: list[list[float]], threshold: float, spoken: tuple[str, str], older: bool) -> None:
+            on = stages[spoken]
+            before = on.client.app.joint.config
+            on.client.app.configure(msgspec.structs.replace(before, parameters={"threshold": threshold}))
+            found = runner.run(on.client.ask_rows("v1" if older else "v2", *rows))
+            hard = [max(softmax(row)) < threshold for row in rows]
+            assert labels(found) == [row.index(max(row)) + 100 * far for row, far in zip(rows, hard, strict=True)]
+            assert found.by == ("cloud" if all(hard) else "mixed" if any(hard) else "edge")
+
+        answers()
