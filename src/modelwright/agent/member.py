@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -46,7 +47,7 @@ class Member:
         return {"pid": self.pid, "exitCode": self.code, "finishedAt": self.finished or None}
 
     def start(self, cwd: str) -> None:
-        """Raises OSError."""
+        """Raises OSError, with the word that names the program and what is wrong with it, and ValueError."""
         writer = None
         if self._piped:
             self.pipe, writer = os.pipe()
@@ -61,6 +62,8 @@ class Member:
                 stderr=subprocess.STDOUT if self._piped else None,
                 process_group=0,
             )
+        except OSError as error:
+            raise OSError(error.errno, _wrong_with(self._program, error, cwd), self._program.argv[0]) from error
         finally:
             if writer is not None:
                 os.close(writer)
@@ -102,6 +105,27 @@ class Member:
     def _kill(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+
+
+def _wrong_with(program: Program, error: OSError, cwd: str) -> str:
+    """The system's words, and what they mean here."""
+    word, said = program.argv[0], error.strerror or str(error)
+    if error.filename == cwd:
+        return f"its working folder {cwd}: {said}"
+    if error.errno == errno.ENOENT:
+        return f"{said}{_missing(word, program.env)}"
+    if error.errno == errno.ENOEXEC:
+        return f"{said}: a script needs a first line such as #!/bin/sh"
+    return said
+
+
+def _missing(word: str, env: dict[str, str]) -> str:
+    """Why no program of that name was found."""
+    if "/" not in word:
+        return f", on this PATH: {env.get('PATH', os.environ.get('PATH', os.defpath))}"
+    if not word.startswith("/"):
+        return ": a command runs in a folder of its own, so give the program's absolute path"
+    return ": it is there, and the interpreter that its first line names is not" if os.path.lexists(word) else ""
 
 
 def _print(data: bytes) -> None:

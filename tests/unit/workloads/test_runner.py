@@ -211,3 +211,26 @@ async def test_an_end_that_cannot_be_written_is_written_once_there_is_room(tmp_p
 def test_it_needs_a_folder() -> None:
     with pytest.raises(SystemExit):
         run.main([])
+
+
+# What cannot be started ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "content", "told"),
+    [
+        ("no-such-program", "", "on this PATH: "),
+        ("./train.sh", "", "absolute path"),
+        ("{folder}/script", "#!/no/such/interpreter\n", "interpreter"),
+        ("{folder}/script", "echo x\n", "#!/bin/sh"),
+    ],
+)
+async def test_it_says_why_a_program_cannot_be_started(tmp_path: Path, word: str, content: str, told: str) -> None:
+    script = tmp_path / "script"
+    script.write_text(content)
+    script.chmod(0o700)
+    word = word.format(folder=tmp_path)
+    result, _ = await run_all(tmp_path, [word])
+    assert (result["reason"], codes(result)) == ("CommandNotStarted", [None])
+    assert result["message"].startswith(f"it cannot be started: {word}: ")
+    assert told in result["message"]
