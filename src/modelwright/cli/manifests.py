@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -93,15 +94,21 @@ def _objects(content: bytes, source: str) -> Iterator[Manifest]:
 
 def _documents(content: bytes, source: str) -> list[Any]:
     try:
-        text = content.decode("utf-8-sig")
-        if text.lstrip().startswith("{"):
-            try:
-                return [json.loads(text, object_pairs_hook=_no_duplicates)]
-            except json.JSONDecodeError:
-                pass  # flow-style YAML begins so, too
-        return list(yaml.load_all(text, _Loader))
+        documents = _parsed(content.decode("utf-8-sig"))
+        json.dumps(documents, ensure_ascii=False, default=str).encode()
+        return documents
+    except UnicodeEncodeError:  # an escape may write half of a surrogate pair
+        problem = "it has an escape such as \\ud800, half of a character, which is no text"
+        raise Invalid(f"{source} cannot be read: {problem}", reason="NotYaml") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as fault:
         raise Invalid(f"{source} cannot be read: {_one_line(fault)}", reason="NotYaml") from None
+
+
+def _parsed(text: str) -> list[Any]:
+    if text.lstrip().startswith("{"):
+        with contextlib.suppress(json.JSONDecodeError):  # flow-style YAML begins so, too
+            return [json.loads(text, object_pairs_hook=_no_duplicates)]
+    return list(yaml.load_all(text, _Loader))
 
 
 def _checked(value: Any, where: str) -> dict[str, Any]:

@@ -52,6 +52,14 @@ def test_names_of_fields_become_text(tmp_path: Path) -> None:
     assert read_manifests([path])[0].body["metadata"]["labels"] == {"1": "x", "true": "y"}
 
 
+@pytest.mark.parametrize("text", ['{"a": "\\ud800"}', 'a: "\\ud800"'])
+def test_half_a_character_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(text)
+    with pytest.raises(Invalid, match="half of a character"):
+        read_manifests([path])
+
+
 def test_anchors_and_merges_work(tmp_path: Path) -> None:
     path = tmp_path / "m.yaml"
     path.write_text(f"{HEAD}metadata: &m {{name: a}}\nspec: {{<<: *m, b: 1}}")
