@@ -103,7 +103,7 @@ def decide(training: TrainingModel, observed: Observed, now: datetime) -> Plan:
     deadline = deadline_of(training)
     runs = attempt.seen is not None and attempt.seen.phase == "Running"
     if deadline is not None and now >= deadline and not runs:
-        return given_up(training, attempt, too_late(training), now)
+        return given_up(training, attempt, too_late(training, attempt), now)
     plan = go_on(training, observed, attempt, now)
     return woken_at(plan, deadline, now) if deadline is not None and not runs else plan
 
@@ -202,9 +202,12 @@ def given_up_before(training: TrainingModel) -> tuple[Condition, ...]:
     return said if conditions.find(said, "Ready") else conditions.stalled("TrainingFailed", training.status.message)
 
 
-def too_late(training: TrainingModel) -> Failure:
+def too_late(training: TrainingModel, attempt: Attempt) -> Failure:
+    """What is given up between two attempts says how the last one had failed, too."""
     seconds = training.spec.active_deadline_seconds
     text = f"it took longer than activeDeadlineSeconds, {seconds} s over all its attempts"
+    if attempt.failed and not attempt.interrupted:
+        text = f"{text}; the last of them: {attempt.failure.message}"
     return Failure(reason="DeadlineExceeded", message=text)
 
 

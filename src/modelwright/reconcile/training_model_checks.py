@@ -46,6 +46,12 @@ def storage_is_not_supported(training: TrainingModel, observed: Any) -> Finding 
     )
 
 
+def mount_path_is_the_root(training: TrainingModel, _observed: Any) -> Finding | None:
+    if PurePosixPath(mount_path(training.spec.storage)).name:
+        return None
+    return Finding("MountPathInvalid", "mountPath / hides everything else: choose a folder below it")
+
+
 def mount_path_is_taken(training: TrainingModel, _observed: Any) -> Finding | None:
     spec = training.spec
     path = PurePosixPath(mount_path(spec.storage))
@@ -93,6 +99,7 @@ CHECKS: tuple[Check, ...] = (
     image_needs_containers,
     no_command_to_run,
     storage_is_not_supported,
+    mount_path_is_the_root,
     mount_path_is_taken,
     there_is_no_registry,
     name_of_result_is_taken,

@@ -192,6 +192,7 @@ def test_what_a_hostile_progress_file_says_fits_into_a_status() -> None:
 # What stands against it ---------------------------------------------------------------------------------------------
 
 
+AT_THE_ROOT = Storage(local_storage=LocalStorage(path="/m", mount_path="/"))
 OVER_DATASETS = Storage(local_storage=LocalStorage(path="/m", mount_path="/datasets/out"))
 NFS_STORAGE = Storage(nfs=NFS(server="files.test", path="/models"))
 ONE = (Dataset(name="d", uri="file:///d"),)
@@ -203,6 +204,7 @@ ONE = (Dataset(name="d", uri="file:///d"),)
         (training(image="train:1"), {}, "NeedsContainers", "train:1"),
         (training(command=(), framework_type="tensorflow"), {}, "NeedsContainers", "command"),
         (training(storage=NFS_STORAGE), {}, "StorageNotSupported", "localStorage"),
+        (training(storage=AT_THE_ROOT), {}, "MountPathInvalid", "below"),
         (training(storage=OVER_DATASETS, datasets=ONE), {}, "MountsOverlap", "/datasets"),
         (training(), {"capabilities": CLUSTER}, "NoRegistry", "HOST/REPOSITORY"),
         (training(), {"result": version("train")}, "ModelVersionNameTaken", "another name"),
@@ -383,6 +385,9 @@ def test_the_deadline_ends_what_waits() -> None:
     assert late.status.phase == "Failed"
     assert reason(late.status.conditions, "Stalled") == "DeadlineExceeded"
     assert late.workloads == ()
+    told = failed(1).failure
+    assert told
+    assert told.message in late.status.message, "why it never ended well is worth more than that time is over"
 
 
 def test_an_attempt_that_still_waits_at_the_deadline_is_taken_back() -> None:
