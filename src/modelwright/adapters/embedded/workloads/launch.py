@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,11 +12,13 @@ import msgspec
 from modelwright.adapters.embedded.workloads.addresses import HOST
 from modelwright.adapters.embedded.workloads.mounts import Layout
 from modelwright.adapters.embedded.workloads.process import NONCE, Identity, spawn
-from modelwright.adapters.embedded.workloads.replica import expand
-from modelwright.ports.errors import Unavailable
+from modelwright.adapters.embedded.workloads.replica import expand, references
+from modelwright.ports.errors import Invalid, Unavailable
 from modelwright.ports.workloads import Command
 from modelwright.reconcile import distributed
 
+_LONGEST_WORD = 128 * 1024
+"""What Linux takes as one word, or one variable (MAX_ARG_STRLEN)."""
 _RUNNER = (sys.executable, "-m", "modelwright.agent.run")
 
 
@@ -55,8 +57,12 @@ def start(folder: Path, nonce: str, output: int) -> Identity:
 
 def _environment(nonce: str) -> dict[str, str]:
     """What all workers have in common: ours, output that is not held back, and `python` where there is no other."""
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
-    return {"PYTHONUNBUFFERED": "1", **os.environ, "PATH": path, NONCE: nonce}
+    return {"PYTHONUNBUFFERED": "1", **os.environ, "PATH": search_path(), NONCE: nonce}
+
+
+def search_path() -> str:
+    """Where programs are looked for: last of all beside our own Python."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 
 
 def _worker(command: Command, layout: Layout, index: int, ports: Sequence[int]) -> WorkerPlan:
@@ -64,5 +70,17 @@ def _worker(command: Command, layout: Layout, index: int, ports: Sequence[int]) 
     addresses = [f"{HOST}:{port}" for port in ports]
     env = distributed.variables(command.framework, str(index), addresses, local=True)
     for name, value in command.env.items():
-        env[name] = expand(layout.real(value), env)
-    return WorkerPlan(tuple(expand(word, env) for word in (*command.command, *command.args)), env)
+        env[name] = expanded(layout.reference(value), env)
+    return WorkerPlan(tuple(expanded(word, env) for word in (*command.command, *command.args)), env)
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """As `expand`, for what a process can be given. Raises Invalid for more: a few variables may refer to gigabytes."""
+    length = sum(len(values.get(name, "")) for name in references(text))
+    if length > _LONGEST_WORD:
+        raise Invalid(
+            f"{text[:60]!r} becomes longer than {_LONGEST_WORD} characters once its references are expanded: "
+            "give that much to the command in a file",
+            reason="CommandTooLong",
+        )
+    return expand(text, values)

@@ -89,6 +89,14 @@ class Layout:
             return str(self._root.joinpath(*path.parts[1:]))
         return text
 
+    def reference(self, text: str) -> str:
+        """As `real`, with references still to be expanded: those in `text`, and none in the folders' own names."""
+        within = self.within(text)
+        if within is None:
+            return self.real(text)
+        place, rest = within
+        return str(PurePosixPath(str(place).replace("$", "$$")) / rest)
+
     def within(self, text: str) -> tuple[Path, PurePosixPath] | None:
         """The real place of the innermost mount that a path lies in, and the path below it."""
         path = PurePosixPath(text)

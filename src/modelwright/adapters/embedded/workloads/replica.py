@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from modelwright.adapters.embedded.workloads import logs
@@ -34,6 +34,11 @@ def expand(text: str, values: Mapping[str, str]) -> str:
         return "$" if match[1] else values.get(match[2], match[0])
 
     return _REFERENCE.sub(replace, text)
+
+
+def references(text: str) -> Iterator[str]:
+    """The names that `expand` looks for."""
+    return (match[2] for match in _REFERENCE.finditer(text) if match[2])
 
 
 class Replica:
