@@ -80,6 +80,22 @@ async def test_a_command_that_does_not_exist_says_so(workloads: EmbeddedWorkload
     assert "/nothing/here" in status.failure.message
 
 
+async def test_who_misses_a_module_is_told_which_python_ran(workloads: EmbeddedWorkloads, tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to(sys.executable)
+    task = shell("", command=("python", "-c", "import no_such_module"), args=(), env={"PATH": str(tmp_path)})
+    await workloads.apply(task)
+    status = await until_task(workloads, "tm")
+    assert status.failure
+    assert f"python is {tmp_path}/python here" in status.failure.message
+
+
+async def test_who_has_named_a_python_by_its_path_is_not_told_which(workloads: EmbeddedWorkloads) -> None:
+    await workloads.apply(shell("", command=(sys.executable, "-c", "import no_such_module"), args=()))
+    status = await until_task(workloads, "tm")
+    assert status.failure
+    assert "No module named 'no_such_module'" in status.failure.message.splitlines()[-1]
+
+
 async def test_mounts_are_real_folders_that_the_environment_names(
     workloads: EmbeddedWorkloads, data_dir: Path, tmp_path: Path
 ) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+
+import msgspec
 
 from modelwright.adapters.embedded.workloads.cache import Held, ModelCache
 from modelwright.ports.errors import Terminal
-from modelwright.ports.workloads import Failure, ModelSource, Progress
+from modelwright.ports.workloads import Download, Failure, ModelSource, Progress
+
+_LOGIN = re.compile(r"(?<=://)[^/?#]*@")
 
 Tell = Callable[[Progress | None, Failure | None], None]
 """Called with the bytes moved for all of them, and with what one of them waits for before it is tried again."""
@@ -19,13 +24,21 @@ async def fetch(
     held = {source: cache.look(source, namespace, anew=True) for source in sources}
     sums = _Sums(held)
     while not all(model.ready for model in held.values()):
-        failures = [model.failure for model in held.values() if model.failure is not None]
+        failures = [_named(source, model.failure) for source, model in held.items() if model.failure is not None]
         for failure in failures:
             if not failure.retryable:
                 raise Terminal(failure.message, reason=failure.reason)
         tell(sums.add_up(), failures[0] if failures else None)
         await cache.changed()
     return held
+
+
+def _named(source: ModelSource, failure: Failure) -> Failure:
+    """The failure with where it was read from, if it does not say that: there may be several."""
+    place = _LOGIN.sub("", source.url) if isinstance(source, Download) else source.image
+    if place.removeprefix("file://") in failure.message:
+        return failure
+    return msgspec.structs.replace(failure, message=f"{place}: {failure.message}")
 
 
 class _Sums:

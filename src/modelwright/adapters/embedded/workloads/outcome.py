@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from modelwright.adapters.embedded.workloads import logs
+from modelwright.adapters.embedded.workloads import launch, logs
 from modelwright.ports.workloads import Failure, TaskStatus, WorkerCounts
 
 INTERRUPTED = Failure(
     reason="Interrupted", message="it was ended before it was done, and is not run again by itself", retryable=True
 )
+_NO_MODULE = re.compile(r"^(ModuleNotFoundError|ImportError): ", re.MULTILINE)
 
 
 class WorkerState(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,5 +99,34 @@ def _why(result: Result, folder: Path) -> Failure | None:
     if result.reason == "Interrupted":
         return INTERRUPTED
     lines = logs.last_lines(folder / "log")
-    message = f"{result.message}; last lines: {lines}" if lines else result.message
+    message = f"{result.message}; last lines: {lines}{_which_python(folder, lines)}" if lines else result.message
     return Failure(reason=result.reason or "CommandFailed", message=message, retryable=result.reason == "")
+
+
+class _Words(msgspec.Struct):
+    argv: tuple[str, ...]
+    env: dict[str, str]
+
+
+class _Started(msgspec.Struct):
+    """What is of interest in `command.json` (`launch` writes it)."""
+
+    workers: tuple[_Words, ...]
+
+
+def _which_python(folder: Path, lines: str) -> str:
+    """For who has modules in one environment and runs the Python of another: which one that was."""
+    if not _NO_MODULE.search(lines):
+        return ""
+    try:
+        worker = msgspec.json.decode((folder / "command.json").read_bytes(), type=_Started).workers[0]
+    except (OSError, msgspec.MsgspecError, IndexError):
+        return ""
+    word = worker.argv[0]
+    found = shutil.which(word, path=worker.env.get("PATH", launch.search_path()))
+    if "/" in word or found is None:
+        return ""
+    return (
+        f"\n({word} is {found} here: give the path of a Python that has this module, "
+        "or start `modelwright up` with its environment active)"
+    )
