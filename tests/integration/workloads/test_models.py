@@ -120,6 +120,7 @@ async def test_a_model_that_was_changed_on_the_disk_is_not_served(data_dir: Path
         await workloads.apply(serving(Download(f"{address}/answer.txt")))
         await until_server(workloads, lambda status: status.up_to_date)
     (kept,) = (data_dir / "models").glob("*/model/answer.txt")
+    kept.chmod(0o644)
     kept.write_text("evil")
     async with open_workloads(data_dir) as workloads:
         status = await until_server(workloads, lambda status: status.up_to_date)
