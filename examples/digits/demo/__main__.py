@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -174,9 +173,9 @@ def say(text: str) -> None:
 
 
 def main() -> int:
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="modelwright-demo-"))
+    folder = tempfile.TemporaryDirectory(prefix="modelwright-demo-", ignore_cleanup_errors=True)
     try:
-        demo(folder)
+        demo(pathlib.Path(folder.name))
     except (DemoFailed, OSError, http.client.HTTPException, KeyError, ValueError, subprocess.SubprocessError) as error:
         print(f"demo: FAIL ({error if isinstance(error, DemoFailed) else repr(error)})", flush=True)
         return 1
@@ -184,7 +183,7 @@ def main() -> int:
         print("\ndemo: stopped", flush=True)
         return 130
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.cleanup()  # models are read-only, folders too: this knows how to remove them
     print("\ndemo: PASS", flush=True)
     return 0
 
