@@ -73,11 +73,16 @@ class ModelImage(msgspec.Struct, frozen=True, tag="modelImage", rename="camel"):
 
 
 class Download(msgspec.Struct, frozen=True, tag="download", rename="camel"):
-    """A model archive or file to download; verified before it is unpacked where `sha256sum` is given."""
+    """A model archive or file to download; verified before it is unpacked where `sha256sum` is given.
+
+    Without that, what the address has may be other today than yesterday: only uses of one `scope` share what was
+    downloaded.
+    """
 
     url: str
     sha256sum: str = ""
     secret: str = ""
+    scope: str = ""
 
 
 Storage = HostPath | Nfs | Efs | Claim

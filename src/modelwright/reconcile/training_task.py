@@ -37,7 +37,7 @@ def training_task(training: TrainingModel, base: ModelVersion | None, number: in
         args=spec.args,
         image=spec.image,
         env=environment(spec),
-        mounts=mounts(spec, base),
+        mounts=mounts(spec, base, data_scope(training)),
         workers=spec.workers,
         framework=spec.framework_type,
         progress_file=f"{mount_path(spec.storage).rstrip('/')}/{PROGRESS_FILE}",
@@ -62,13 +62,26 @@ def environment(spec: TrainingModelSpec) -> dict[str, str]:
     return {**paths, **{variable.name: variable.value for variable in spec.env}}
 
 
-def mounts(spec: TrainingModelSpec, base: ModelVersion | None) -> tuple[Mount, ...]:
+def data_scope(training: TrainingModel) -> str:
+    """Which attempts read the same bytes: those of this training, until somebody asks to start it again.
+
+    Who has mended a dataset and trains again wants what is there now.
+    """
+    return f"{training.metadata.uid}-{training.status.uncounted}"
+
+
+def mounts(spec: TrainingModelSpec, base: ModelVersion | None, scope: str) -> tuple[Mount, ...]:
     """The storage to write to, the weights to start from, and the datasets."""
     written = Mount(volume=writable(spec.storage), path=mount_path(spec.storage), read_only=False)
     start = (Mount(volume=weights(base), path=BASE_PATH),) if base is not None else ()
     read = (
         Mount(
-            volume=Download(url=dataset.uri, sha256sum=dataset.sha256sum, secret=spec.download_secret),
+            volume=Download(
+                url=dataset.uri,
+                sha256sum=dataset.sha256sum,
+                secret=spec.download_secret,
+                scope="" if dataset.sha256sum else scope,
+            ),
             path=dataset_path(dataset.name),
         )
         for dataset in spec.datasets

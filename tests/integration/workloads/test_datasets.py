@@ -168,6 +168,23 @@ async def test_the_same_bytes_under_two_names_are_two_datasets(
     assert "b.csv" in await output(workloads)
 
 
+async def test_what_is_read_again_is_read_anew_where_nothing_names_its_content(
+    workloads: EmbeddedWorkloads, site: tuple[Path, str]
+) -> None:
+    """A dataset is mended after a training has failed by it: the next one must not be given the old bytes."""
+    root, address = site
+    data = root / "train.csv"
+    data.write_text("bad")
+    old = Download(f"{address}/train.csv", scope="first")
+    await workloads.apply(reading("cat $DATA/d/train.csv; exit 1", d=old))
+    assert (await until_task(workloads, "tm")).phase == "Failed"
+    data.write_text("good")
+    for uid, scope, content in (("same", "first", "bad"), ("other", "second", "good")):
+        task = reading(f"grep {content} $DATA/d/train.csv", d=replace(old, scope=scope))
+        await workloads.apply(replace(task, owner=replace(OWNER, uid=uid)))
+        assert (await until_task(workloads, uid)).phase == "Succeeded"
+
+
 # What cannot be had -------------------------------------------------------------------------------------------------
 
 

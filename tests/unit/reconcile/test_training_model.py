@@ -128,6 +128,25 @@ def test_a_training_runs_one_task_that_is_told_where_things_are() -> None:
     assert wanted.owner.uid == subject.metadata.uid
 
 
+def test_attempts_share_what_was_read_until_somebody_trains_again() -> None:
+    """Who has mended a dataset wants what is there now, be it in another training or in this one, asked for again."""
+    unpinned = (Dataset(name="d", uri="file:///d.csv"),)
+
+    def scope(subject: TrainingModel, *seen: TaskStatus, now: datetime = NOW) -> str:
+        volume = only_workload(reconcile(subject, observed(*seen), now)).action.mounts[-1].volume
+        assert isinstance(volume, Download)
+        return volume.scope
+
+    first = training(datasets=unpinned, backoff_limit=1)
+    begun = scope(first)
+    retried = after(first, reconcile(first, observed(failed(1)), NOW))
+    assert scope(retried, failed(1), now=NOW + seconds(400)) == begun
+    given_up = after(retried, reconcile(retried, observed(failed(2)), NOW))
+    assert given_up.status.phase == "Failed"
+    other = training("other", datasets=unpinned, metadata={"uid": "other"})
+    assert len({begun, scope(asked(given_up), failed(2)), scope(other)}) == 3
+
+
 def test_the_mount_path_of_the_storage_is_where_the_model_goes() -> None:
     local = LocalStorage(path="/models/train", mount_path="/out", node_name="n")
     wanted = only_workload(reconcile(training(storage=Storage(local_storage=local)), observed(), NOW))

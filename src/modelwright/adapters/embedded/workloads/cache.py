@@ -27,7 +27,7 @@ def key_of(source: ModelSource, namespace: str) -> str:
     if isinstance(source, Download):
         if source.sha256sum:
             return f"file-{source.sha256sum.lower()}{_name_of(source.url)}"
-        address = f"{source.url}\n{namespace}\n{source.secret}"
+        address = "\n".join([source.url, namespace, source.secret, *([source.scope] if source.scope else [])])
         return f"url-{hashlib.sha256(address.encode()).hexdigest()}"
     digest = source.image.rpartition("@")[2]
     return f"image-{digest.replace(':', '-')}"
