@@ -74,12 +74,14 @@ class ResultFile:
             return
 
     def write(self, result: State, give_up: Callable[[], bool]) -> bool:
-        """Try until it works, or it is to be given up; whether it worked."""
+        """Try until it works, it is to be given up, or nobody can want it any more; whether it worked."""
         data = json.dumps(result).encode().ljust(self._room)
         while True:
             try:
                 self._fill(data)
                 self._fresh.replace(self._path)
+            except FileNotFoundError:
+                return False  # the folder is gone
             except OSError:
                 if give_up():
                     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -206,6 +207,30 @@ async def test_an_end_that_cannot_be_written_is_written_once_there_is_room(tmp_p
     runner.rlimit(psutil.RLIMIT_FSIZE, (hard, hard))
     result, _ = await result_of(tmp_path, process)
     assert result["exitCode"] == 5
+
+
+async def test_a_runner_whose_folder_is_gone_ends_with_its_command(tmp_path: Path) -> None:
+    folder, go = tmp_path / "task", tmp_path / "go"
+    folder.mkdir()
+    os.mkfifo(go)
+    process = await start(folder, f"read line < {go}")
+    await until((folder / "workers.json").exists, "the worker")
+    shutil.rmtree(folder)
+    await asyncio.to_thread(go.write_text, "\n")
+    async with asyncio.timeout(DEADLINE):
+        await process.communicate()
+    assert process.returncode == 1
+
+
+async def test_who_asks_for_the_end_does_not_wait_for_a_disk(tmp_path: Path) -> None:
+    process = await start(tmp_path, "sleep 600")
+    await until((tmp_path / "workers.json").exists, "the worker")
+    runner = psutil.Process(process.pid)
+    runner.rlimit(psutil.RLIMIT_FSIZE, (0, runner.rlimit(psutil.RLIMIT_FSIZE)[1]))
+    process.terminate()
+    async with asyncio.timeout(DEADLINE):
+        await process.communicate()
+    assert process.returncode == 1
 
 
 def test_it_needs_a_folder() -> None:
