@@ -161,6 +161,15 @@ def test_the_last_lines_are_those_since_the_start(tmp_path: Path) -> None:
     assert logs.last_lines(tmp_path / "none") == ""
 
 
+def test_the_last_lines_of_one_worker_are_found_among_those_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("worker-1: early\nworker-1: broken\nworker-11: no\n" + "worker-2: ended\n" * 1000)
+    assert logs.last_lines_of(path, "worker-1") == "early\nbroken"
+    assert logs.last_lines_of(path, "worker-1", count=1) == "broken"
+    assert logs.last_lines_of(path, "worker-2", longest=5) == "ended"
+    assert logs.last_lines_of(path, "worker-3") == ""
+
+
 # Models -------------------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 LIMIT = 10 * 1024 * 1024
 _CHUNK = 64 * 1024
 _POLL_SECONDS = 0.2
+_NEAR = 256 * 1024
 
 
 def open_log(path: Path) -> int:
@@ -56,6 +57,14 @@ def last_lines(path: Path, since: int = 0, *, count: int = 5, longest: int = 100
     except FileNotFoundError:
         return ""
     return "\n".join(line.rstrip() for line in text.strip().splitlines()[-count:])
+
+
+def last_lines_of(path: Path, writer: str, *, count: int = 5, longest: int = 1000) -> str:
+    """The last lines that begin with `writer: `, without that, as far as they are near the end."""
+    mark = f"{writer}: "
+    near = last_lines(path, count=_NEAR, longest=_NEAR).splitlines()
+    found = [line.removeprefix(mark) for line in near if line.startswith(mark)]
+    return "\n".join(found[-count:])[-longest:]
 
 
 async def read(path: Path, *, follow: bool, ended: Callable[[], bool]) -> AsyncIterator[bytes]:

@@ -16,6 +16,7 @@ from modelwright.ports.workloads import Failure, TaskStatus, WorkerCounts
 INTERRUPTED = Failure(
     reason="Interrupted", message="it was ended before it was done, and is not run again by itself", retryable=True
 )
+_WORKER = re.compile(r"worker-[0-9]+(?= )")
 _NO_MODULE = re.compile(r"^(ModuleNotFoundError|ImportError): ", re.MULTILINE)
 
 
@@ -98,9 +99,15 @@ def _why(result: Result, folder: Path) -> Failure | None:
         return None
     if result.reason == "Interrupted":
         return INTERRUPTED
-    lines = logs.last_lines(folder / "log")
+    lines = _last_lines(folder / "log", result.message)
     message = f"{result.message}; last lines: {lines}{_which_python(folder, lines)}" if lines else result.message
     return Failure(reason=result.reason or "CommandFailed", message=message, retryable=result.reason == "")
+
+
+def _last_lines(log: Path, message: str) -> str:
+    """Those of the worker that the message names, if it does: the others only said that they were ended."""
+    named = _WORKER.match(message)
+    return (logs.last_lines_of(log, named[0]) if named is not None else "") or logs.last_lines(log)
 
 
 class _Words(msgspec.Struct):
