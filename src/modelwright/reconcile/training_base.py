@@ -24,4 +24,5 @@ def waiting_for(training: TrainingModel, base: ModelVersion | None) -> tuple[Con
     if conditions.is_true(base.status.conditions, "Stalled"):
         text = f"base ModelVersion {name} has no image: {base.status.message}"
         return conditions.stalled("BaseModelVersionStalled", text)
-    return conditions.reconciling("BaseModelVersionNotReady", f"base ModelVersion {name} has no image yet")
+    told = f": {base.status.message}" if base.status.message else ""
+    return conditions.reconciling("BaseModelVersionNotReady", f"base ModelVersion {name} has no image yet{told}")

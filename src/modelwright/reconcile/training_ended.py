@@ -51,7 +51,12 @@ def told_of(version: ModelVersion) -> tuple[Condition, ...]:
     if conditions.is_true(version.status.conditions, "Stalled"):
         text = f"the training ended well, and its ModelVersion {name} has no image: {version.status.message}"
         return conditions.stalled("ModelVersionStalled", text)
-    return conditions.reconciling("ModelVersionNotReady", f"ModelVersion {name} has no image yet")
+    return conditions.reconciling("ModelVersionNotReady", f"ModelVersion {name} has no image yet{said_by(version)}")
+
+
+def said_by(version: ModelVersion) -> str:
+    """What it is about or waits for, as the end of a sentence."""
+    return f": {version.status.message}" if version.status.message else ""
 
 
 def taken(training: TrainingModel) -> tuple[Condition, ...]:

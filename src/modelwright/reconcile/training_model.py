@@ -17,8 +17,7 @@ from modelwright.api.training_model import TrainingModel, WorkerCounts
 from modelwright.ports.workloads import Capabilities, Failure, TaskStatus
 from modelwright.reconcile import conditions, requests
 from modelwright.reconcile.findings import first_finding
-from modelwright.reconcile.plan import Notice, Plan
-from modelwright.reconcile.storage import node_of
+from modelwright.reconcile.plan import Plan
 from modelwright.reconcile.training_attempts import (
     Attempt,
     deadline_of,
@@ -33,6 +32,7 @@ from modelwright.reconcile.training_base import waiting_for
 from modelwright.reconcile.training_ended import finished
 from modelwright.reconcile.training_model_checks import CHECKS
 from modelwright.reconcile.training_model_state import seen_status, started_text
+from modelwright.reconcile.training_notices import once
 from modelwright.reconcile.training_plans import ended_task, settled
 from modelwright.reconcile.training_result import made_by
 from modelwright.reconcile.training_task import training_task
@@ -209,19 +209,3 @@ def too_late(training: TrainingModel, attempt: Attempt) -> Failure:
     if attempt.failed and not attempt.interrupted:
         text = f"{text}; the last of them: {attempt.failure.message}"
     return Failure(reason="DeadlineExceeded", message=text)
-
-
-# What is said -------------------------------------------------------------------------------------------------------
-
-
-def once(training: TrainingModel, capabilities: Capabilities) -> tuple[Notice, ...]:
-    """What is said a single time: what of the spec means nothing on one machine."""
-    here = capabilities.single_node
-    if not requests.first_sight(training) or not here:
-        return ()
-    named = {training.spec.node_name, node_of(training.spec.storage)} - {"", here}
-    if not named and not training.spec.node_selector:
-        return ()
-    node = " and ".join(sorted(named)) or "that nodeSelector chooses"
-    text = f"node {node} is taken to be this machine ({here}): there is no other"
-    return (Notice("Normal", "NodeIsThisMachine", text),)

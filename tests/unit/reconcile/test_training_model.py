@@ -297,6 +297,23 @@ def test_a_node_of_another_name_is_said_once() -> None:
     assert reconcile(again, observed(), NOW).notices == ()
 
 
+def test_resources_that_nobody_enforces_here_are_said_once() -> None:
+    resources = Resources(requests={"cpu": 2}, limits={"memory": "1Gi", "nvidia.com/gpu": 1})
+    subject = training(resources=resources, metadata={"generation": 2})
+    (notice,) = reconcile(subject, observed(), NOW).notices
+    assert notice.reason == "ResourcesNotEnforced"
+    assert "resources.requests.cpu, limits.nvidia.com/gpu:" in notice.message
+    only_memory = training(resources=Resources(limits={"memory": "1Gi"}), metadata={"generation": 2})
+    assert reconcile(only_memory, observed(), NOW).notices == ()
+    assert reconcile(subject, observed(capabilities=CLUSTER), NOW).notices == ()
+
+
+def test_a_base_that_is_being_built_says_how_that_goes() -> None:
+    waits = version("b", status=ModelVersionStatus(message="attempt 2 of 5 failed"))
+    status = reconcile(training(base_model_version="b"), observed(base=waits), NOW).status
+    assert "attempt 2 of 5 failed" in status.message
+
+
 # Trying again -------------------------------------------------------------------------------------------------------
 
 
