@@ -11,7 +11,8 @@ from pathlib import Path
 
 from modelwright.gateway import pages, v1, v2
 from modelwright.gateway.config import GatewayConfig
-from modelwright.gateway.joint import Ask, Joint, Served
+from modelwright.gateway.hard import Ask
+from modelwright.gateway.joint import Joint, Served
 from modelwright.gateway.keep import Keeper
 from modelwright.gateway.metrics import Gauges, Metrics
 from modelwright.gateway.pose import Request, Selector

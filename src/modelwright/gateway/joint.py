@@ -11,25 +11,17 @@ from modelwright.gateway.address import Address
 from modelwright.gateway.compose import composed, error_of, passed_on, says
 from modelwright.gateway.config import GatewayConfig
 from modelwright.gateway.describe import Description
+from modelwright.gateway.hard import Ask, HardRows, OfCloud, counterpart
 from modelwright.gateway.judge import Judge, Verdict
 from modelwright.gateway.keep import Example, Keeper
 from modelwright.gateway.metrics import Metrics
 from modelwright.gateway.pair import Pair
-from modelwright.gateway.pose import Posed, Request, Selector, Wish, in_rows, pose
-from modelwright.gateway.side import Headers, Make, Refused, Reply, Side
-from modelwright.gateway.tensors import Tensor
+from modelwright.gateway.pose import Posed, Request, Wish, in_rows, pose
+from modelwright.gateway.side import Make, Refused, Reply, Side
 from modelwright.gateway.upstream import Failed
 from modelwright.http.asgi import Answer, RequestError
 
 log = logging.getLogger("modelwright.gateway")
-
-
-class Ask(NamedTuple):
-    """A request of a client; `headers` are those that go on."""
-
-    request: Request
-    selector: Selector
-    headers: Headers
 
 
 class Served(NamedTuple):
@@ -37,13 +29,6 @@ class Served(NamedTuple):
 
     answer: Answer
     by: str
-
-
-class OfCloud(NamedTuple):
-    """The cloud model's tensors for the hard rows, under the edge's names."""
-
-    tensors: dict[str, Tensor]
-    version: str
 
 
 class Joint:
@@ -141,55 +126,15 @@ class Joint:
     ) -> tuple[OfCloud | None, str]:
         """The cloud model's tensors for the hard rows; or None, and why there are none."""
 
-        wanted = self._worth_keeping(reply, names)
-
-        def make(description: Description, address: Address) -> Posed:
-            agreement = self.pair.checked(names)
-            wish = Wish(
-                outputs=tuple(map(agreement.output, wanted)),
-                rows=None if verdict.all_hard else verdict.rows,
-                count=None if verdict.whole else len(verdict.rows),
-                inputs=agreement.inputs or {},
-                made_for=reply.description.inputs,
-            )
-            return pose(ask.request, wish, description, address, ask.selector)
-
-        def use(cloud: Reply) -> OfCloud:
-            return self._translated(cloud, reply, wanted, verdict)
-
+        rows = HardRows(self.pair, ask, reply, tuple(names), verdict, more=self.keeper is not None)
         try:
-            return await self.pair.cloud.ask(make, use, ask.headers, self._deadline()), ""
+            return await self.pair.cloud.ask(rows.make, rows.use, ask.headers, self._deadline()), ""
         except Refused:
             return None, "Refused"
         except RequestError:  # the edge model took tensors that nobody else can read
             return None, "CannotBeAsked"
         except Failed as fault:
             return None, fault.reason
-
-    def _worth_keeping(self, reply: Reply, names: Sequence[str]) -> tuple[str, ...]:
-        """What is asked of the cloud model: the outputs of the answer, and for the next training its scores too."""
-        if self.keeper is None:
-            return tuple(names)
-        return (*names, *(name for name in reply.told.tensors if name not in names and self.pair.agreement.has(name)))
-
-    def _translated(self, cloud: Reply, edge: Reply, names: Sequence[str], verdict: Verdict) -> OfCloud:
-        """Raises ValueError if a tensor cannot stand in the place of the edge's."""
-        found = {}
-        for name in names:
-            mine, theirs = edge.told.tensors[name], self._theirs(cloud, name)
-            wanted = theirs.shape if verdict.whole else (len(verdict.rows), *mine.shape[1:])
-            if theirs.kind != mine.kind or theirs.shape != wanted:
-                told = f"{theirs.datatype} {list(theirs.shape)}, not {mine.datatype} {list(wanted)}"
-                raise ValueError(f"output {theirs.name!r} is {told}")
-            found[name] = theirs.named(name, mine.datatype)
-        return OfCloud(found, cloud.told.version)
-
-    def _theirs(self, cloud: Reply, name: str) -> Tensor:
-        """The cloud model's tensor in the place of an output of the edge; raises ValueError if it is not there."""
-        found = cloud.told.tensors.get(self.pair.agreement.output(name))
-        if found is None:
-            raise ValueError(f"it has no output in the place of {name!r}")
-        return found
 
     def _merged(self, request: Request, reply: Reply, cloud: OfCloud, names: Sequence[str], verdict: Verdict) -> Served:
         """One answer from both; raises Failed if it cannot be spelled as the client wants it."""
@@ -240,7 +185,7 @@ class Joint:
         """The cloud model's answer under the edge's names; raises ValueError if it cannot be spelled so."""
         told = reply.told
         names = self.pair.names(request, self.pair.edge.description) or tuple(told.tensors)
-        tensors = [self._theirs(reply, name).named(name, self.pair.datatype(name)) for name in names]
+        tensors = [counterpart(self.pair, reply, name).named(name, self.pair.datatype(name)) for name in names]
         same = all(each.name in told.tensors and each.datatype == told.tensors[each.name].datatype for each in tensors)
         answer = passed_on(request, reply.posed, told, names, self.config.name) if same else None
         if answer is None:
@@ -260,11 +205,14 @@ def _as_it_is(reply: Reply) -> Reply:
 
 
 def _example(request: Request, reply: Reply, verdict: Verdict, cloud: OfCloud | None, reason: str) -> Example:
+    tensors = reply.told.tensors
+    if not verdict.whole:  # what has no rows says nothing about one
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor.rows == verdict.size}
     return Example(
         request=request,
         specs=reply.description.inputs,
         rows=None if verdict.whole else verdict.rows,
-        edge=reply.told.tensors,
+        edge=tensors,
         edge_version=reply.told.version,
         cloud=cloud.tensors if cloud else None,
         cloud_version=cloud.version if cloud else "",

@@ -138,6 +138,10 @@ class Keeper:
             self._pause(error)
             self._metrics.not_kept["DiskError"] += count
             return
+        except Exception:  # an example that cannot be written must not keep others from it
+            log.exception("hard examples cannot be written down")
+            self._metrics.not_kept["CannotBeWritten"] += count
+            return
         self._metrics.kept += kept
         if kept < count:
             self._metrics.not_kept["TooLong"] += count - kept

@@ -26,7 +26,7 @@ def softmax(row: list[float]) -> list[float]:
 
 
 class SmallModel:
-    """`label` is the place of the highest logit plus `offset`, `probabilities` are the softmax.
+    """`label` is the place of the highest logit plus `offset`, `probabilities` are the softmax, `classes` has no rows.
 
     `v1`, `v2`: what it speaks. `default`: the outputs of v1's default signature. `names` renames outputs. `width` is
     the length of a row that it takes.
@@ -51,7 +51,7 @@ class SmallModel:
         self.v1, self.v2, self.offset, self.width, self.version, self.name = v1, v2, offset, width, version, name
         self.outputs, self.default = outputs, default
         self.names = names or {}
-        self.datatypes = {"label": "INT64", "probabilities": "FP32"} | (datatypes or {})
+        self.datatypes = {"label": "INT64", "probabilities": "FP32", "classes": "BYTES"} | (datatypes or {})
         self.input_name, self.input_type = input_name, input_type
         self.signatures: dict[str, tuple[str, ...]] = {}
         """What v1 shows under which name, instead of what follows from the outputs."""
@@ -115,6 +115,7 @@ class SmallModel:
             labels = [f"c{value}" for value in labels]
         found = {"label": labels, "probabilities": [softmax(row) for row in rows]}
         found["logits"] = rows
+        found["classes"] = [f"class {place}" for place in range(self.width)]
         return {self._out(name): found[name] for name in self.outputs}
 
     def _out(self, name: str) -> str:
@@ -129,7 +130,7 @@ class SmallModel:
 
     def _specs(self) -> dict[str, tuple[str, list[int]]]:
         wide = [-1, self.width]
-        shapes = {"label": [-1], "probabilities": wide, "logits": wide}
+        shapes = {"label": [-1], "probabilities": wide, "logits": wide, "classes": [self.width]}
         return {self._out(name): (self.datatypes.get(name, "FP32"), shapes[name]) for name in self.outputs}
 
     # TensorFlow Serving's REST --------------------------------------------------------------------------------------

@@ -218,6 +218,34 @@ async def test_a_request_that_cannot_be_divided_is_kept_as_one(tmp_path: Path, s
 
 
 @pytest.mark.anyio
+async def test_an_output_without_rows_is_no_part_of_an_example(tmp_path: Path, stage: Open) -> None:
+    outputs: dict[str, Any] = {"outputs": ("label", "probabilities", "classes"), "v1": False}
+    models = SmallModel(**outputs), SmallModel(offset=100, name="big", **outputs)
+    async with stage(*models, keep_folder=str(tmp_path), keep_max_bytes=10_000) as on:
+        named = await on.client.infer(EASY, HARD, outputs=[{"name": "label"}])
+        assert named.json["outputs"][0]["data"] == [0, 101]
+        whole = await on.client.infer(EASY, HARD)
+        assert (whole.by, whole.json["outputs"][0]["data"]) == ("cloud", [100, 101]), "with it, rows cannot be divided"
+        await kept_by(on, 2)
+    first, second = read(tmp_path)
+    assert sorted(first["edge"]["outputs"]) == sorted(first["cloud"]["outputs"]) == ["label", "probabilities"]
+    assert (first["inputs"], second["inputs"]) == ({"x": HARD}, {"x": [EASY, HARD]})
+    assert second["edge"]["outputs"]["classes"] == ["class 0", "class 1", "class 2"]
+
+
+@pytest.mark.anyio
+async def test_what_is_asked_for_besides_never_costs_the_answer(tmp_path: Path, stage: Open) -> None:
+    """A cloud model whose signatures show its outputs one by one only."""
+    cloud = SmallModel(offset=100, v2=False)
+    cloud.signatures = {"serving_default": ("label",), "scores": ("probabilities",)}
+    async with stage(cloud=cloud, keep_folder=str(tmp_path), keep_max_bytes=10_000) as on:
+        assert (await on.client.predict(EASY, HARD)).json == {"predictions": [0, 101]}
+        await kept_by(on, 1)
+    (only,) = read(tmp_path)
+    assert only["cloud"]["outputs"] == {"label": 101}
+
+
+@pytest.mark.anyio
 async def test_a_folder_that_cannot_be_written_fails_no_request(tmp_path: Path, stage: Open) -> None:
     (tmp_path / "file").touch()
     async with stage(keep_folder=str(tmp_path / "file"), keep_max_bytes=10_000) as on:
