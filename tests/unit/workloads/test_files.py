@@ -168,6 +168,7 @@ def test_the_last_lines_of_one_worker_are_found_among_those_of_others(tmp_path: 
     assert logs.last_lines_of(path, "worker-1", count=1) == "broken"
     assert logs.last_lines_of(path, "worker-2", longest=5) == "ended"
     assert logs.last_lines_of(path, "worker-3") == ""
+    assert logs.last_lines_of(tmp_path / "none", "worker-3") == ""
 
 
 # Models -------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 LIMIT = 10 * 1024 * 1024
 _CHUNK = 64 * 1024
 _POLL_SECONDS = 0.2
-_NEAR = 256 * 1024
+_NEAR = 4 * 1024 * 1024
+"""Many workers print that much in the time in which one fails."""
 
 
 def open_log(path: Path) -> int:
@@ -61,10 +63,13 @@ def last_lines(path: Path, since: int = 0, *, count: int = 5, longest: int = 100
 
 def last_lines_of(path: Path, writer: str, *, count: int = 5, longest: int = 1000) -> str:
     """The last lines that begin with `writer: `, without that, as far as they are near the end."""
-    mark = f"{writer}: "
-    near = last_lines(path, count=_NEAR, longest=_NEAR).splitlines()
-    found = [line.removeprefix(mark) for line in near if line.startswith(mark)]
-    return "\n".join(found[-count:])[-longest:]
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _NEAR))
+            found = re.findall(rb"^%b: (.*)" % re.escape(writer.encode()), file.read(), re.MULTILINE)
+    except FileNotFoundError:
+        return ""
+    return "\n".join(line.decode("utf-8", "replace").rstrip() for line in found[-count:])[-longest:]
 
 
 async def read(path: Path, *, follow: bool, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
