@@ -22,6 +22,9 @@ The digest of what was downloaded, `sha256:HEX`; empty for an image.
 """
 
 
+_ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
+
+
 def key_of(source: ModelSource, namespace: str) -> str:
     """The folder's name: the content's digest where that is known, else what tells one address from another."""
     if isinstance(source, Download):
@@ -34,8 +37,11 @@ def key_of(source: ModelSource, namespace: str) -> str:
 
 
 def _name_of(url: str) -> str:
-    """A single file lies in its folder under its own name, so that the same bytes may be two models."""
+    """A single file lies in its folder under its own name, so that the same bytes may be two models; an archive does
+    not, so that it need not be downloaded again when it has moved."""
     name = PurePosixPath(urlsplit(url).path).name
+    if name.lower().endswith(_ARCHIVES):
+        return ""
     return f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
