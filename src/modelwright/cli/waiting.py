@@ -17,6 +17,7 @@ from modelwright.cli.output import colourful, safe
 from modelwright.cli.resources import Target
 from modelwright.cli.units import readable
 from modelwright.ports.errors import Expired, Invalid, NotFound, Unavailable
+from modelwright.reconcile.requests import SUSPEND
 
 JSON = dict[str, Any]
 WATCH_SECONDS = 280
@@ -132,6 +133,8 @@ def situation(state: JSON | None) -> str:
         if condition is not None and (type_ == "Ready" or condition.get("status") == "True"):
             parts.append(f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": "))
             break
+    if (metadata.get("annotations") or {}).get(SUSPEND, "").lower() == "true":
+        parts.append(f"suspended by its annotation {SUSPEND}")
     return "  ".join(part for part in parts if part) or "nothing is known yet"
 
 

@@ -164,6 +164,7 @@ def test_the_situation_of_an_object_fits_a_line() -> None:
     assert situation(state({})) == "nothing is known yet"
     held = state({}, deletionTimestamp="2024-02-29T12:00:00Z", finalizers=["a/b"])
     assert situation(held) == "being deleted, held by a/b"
+    assert "suspended" in situation(state({}, annotations={"modelwright.dev/suspend": "true"}))
 
 
 @pytest.mark.parametrize(
