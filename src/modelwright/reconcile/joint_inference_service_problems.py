@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from modelwright.api.inference_model import InferenceModel
+from modelwright.api.inference_model import InferenceModel, InferenceModelSpec
 from modelwright.api.joint_inference_service import JointInferenceService
 from modelwright.reconcile import conditions
 from modelwright.reconcile.joint_inference_service_sides import Side, secured
@@ -118,6 +118,27 @@ def is_of_no_use_to_the_gateway(_: JointInferenceService, side: Side) -> Problem
     return Problem(reason=side.fault.reason, message=text, stalled=not side.fault.retryable, warn=True)
 
 
+def is_not_yet_what_is_inline(_: JointInferenceService, side: Side) -> Problem | None:
+    """An inline model is part of this spec: it is realised when the model is, although an older version answers."""
+    if side.spec is None or side.seen is None or is_realised(side.seen, side.spec):
+        return None
+    told = conditions.headline(side.seen.status.conditions)
+    why = f": {told.message}" if told is not None and told.type != "Ready" else ""
+    text = f"InferenceModel {side.name} answers, and is not yet what {side.field}.spec says{why}"
+    if told is not None and told.type == "Stalled" and is_up_to_date(side.seen, side.spec):
+        return Problem(reason=f"{side.layer.capitalize()}ModelStalled", message=text, stalled=True)
+    return not_ready(side, text)
+
+
+def is_up_to_date(model: InferenceModel, spec: InferenceModelSpec) -> bool:
+    """Whether what the model says is about this spec."""
+    return model.spec == spec and model.status.observed_generation == model.metadata.generation
+
+
+def is_realised(model: InferenceModel, spec: InferenceModelSpec) -> bool:
+    return is_up_to_date(model, spec) and conditions.is_true(model.status.conditions, "Ready")
+
+
 def not_ready(side: Side, text: str) -> Problem:
     """It is on its way: nothing to do but wait."""
     return Problem(reason="EdgeModelNotReady" if side.layer == "edge" else "CloudModelNotReady", message=text)
@@ -133,4 +154,5 @@ CHECKS: tuple[Check, ...] = (
     is_stalled,
     does_not_answer,
     is_of_no_use_to_the_gateway,
+    is_not_yet_what_is_inline,
 )

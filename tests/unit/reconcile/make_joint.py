@@ -54,6 +54,7 @@ def answering(
     status = InferenceModelStatus(
         url=known if url is None else url,
         node_name=node_name,
+        observed_generation=metadata(name).generation,
         conditions=(
             Condition("Ready", "False" if stalled or not available else "True", "R", stalled),
             Condition("Stalled", "True" if stalled else "False", "S", stalled),

@@ -311,6 +311,19 @@ def test_a_model_that_is_stalled_and_goes_on_serving_is_no_fault_of_the_service(
     assert state(status.conditions)["Ready"] == "True"
 
 
+def test_an_inline_model_that_answers_with_an_older_version_is_not_ready_yet() -> None:
+    inline = joint(**INLINE)
+    behind = made_edge(inline, stalled="version mv-1 does not exist; mv-0 goes on serving")
+    status = plan(inline, observed(edge=behind, owned=(behind,))).status
+    assert reason(status.conditions, "Stalled") == "EdgeModelStalled"
+    assert "mv-0 goes on serving" in message(status)
+    assert state(status.conditions)["Available"] == "True"
+
+    other = replace(behind, spec=replace(behind.spec, model_version="mv-0"))
+    told = plan(inline, observed(edge=other, owned=(other,))).status
+    assert reason(told.conditions, "Reconciling") == "EdgeModelNotReady"
+
+
 def test_a_model_that_the_gateway_cannot_use_is_said_although_it_answers() -> None:
     differ = Failure(reason="ModelsDiffer", message="output 'number' is no digit")
     found = gateway(joint(), asked=(AskedModel(side="edge"), AskedModel(side="cloud", failure=differ)))
