@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +103,14 @@ def test_hard_rows_are_kept_for_the_next_training(site: Site, shared: Shared) ->
     assert [example["inputs"]["x"] for example in examples] == [HARD] * 3
     assert [example["cloud"]["outputs"]["label"] for example in examples] == [101] * 3
     assert gateway.state.kept_bytes == sum(path.stat().st_size for path in kept.iterdir())
+    command = [sys.executable, "-c", snippet() + "        print(row, label)\n"]
+    done = subprocess.run(command, cwd=site.folder, capture_output=True, text=True)
+    assert done.stdout == f"{HARD} 101\n" * 3, done.stderr
+
+
+def snippet() -> str:
+    """The program in docs/gateway.md that reads kept examples."""
+    text = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text()
+    found = re.search(r"```python\n(import json.*?)```", text, re.DOTALL)
+    assert found
+    return found[1]
