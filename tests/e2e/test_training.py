@@ -360,3 +360,53 @@ def test_a_training_that_is_deleted_ends(plane: ControlPlane, tmp_path: Path) ->
     plane.run("delete", "tm/train")
     until(lambda: not any(str(training.folder) in command_of(each) for each in plane.processes()), "it has ended")
     assert training.said == ["started"]
+
+
+# Trainings that write to the same place -------------------------------------------------------------------------------
+
+
+def test_two_trainings_of_one_folder_take_turns_and_each_version_has_its_own_files(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    first = Training(tmp_path, "first", 'until_there(out.parent / "go on")\nout.joinpath("w").write_text("1")')
+    folder = str(first.out)
+    second = Training(
+        tmp_path, "second", 'out.joinpath("w").write_text("2")', storage={"localStorage": {"path": folder}}
+    )
+    plane.apply(first.body)
+    until_phase(plane, "first", "Running")
+    plane.apply(second.body)
+    until(lambda: plane.condition("tm", "second").get("reason") == "StorageInUse", "the second waits")
+    first.let("go on")
+    digests = {
+        plane.until_ready("tm", name) and plane.get("mv", name)["status"]["imageDigest"] for name in ("first", "second")
+    }
+    assert len(digests) == 2
+
+
+def test_a_training_made_anew_waits_for_a_former_one_that_is_slow_to_end(plane: ControlPlane, tmp_path: Path) -> None:
+    slow = Training(
+        tmp_path,
+        "same",
+        """
+        signal.signal(signal.SIGTERM, lambda *_: say("asked"))
+        say("old")
+        until_there(out.parent / "go on")
+        say("ended")
+        """,
+    )
+    plane.apply(slow.body)
+    slow.until_said("old")
+    plane.run("delete", "tm/same", "--no-wait")
+    script = slow.folder / "train.py"
+    (slow.folder / "other.py").write_text(script.read_text().replace('say("old")', 'say("new"); sys.exit()'))
+    slow.body["spec"]["command"][1] = str(slow.folder / "other.py")
+    slow.until_said("asked")
+    until(lambda: plane.kubectl("get", "tm", "--ignore-not-found", "-o", "name") == "", "the former is gone")
+    slow.body["spec"]["modelName"] = "other"
+    plane.apply(slow.body)
+    until(lambda: "still written by" in plane.get("tm", "same").get("status", {}).get("message", ""), "the new waits")
+    assert slow.said == ["old", "asked"]
+    slow.let("go on")
+    slow.until_said("new")
+    assert slow.said == ["old", "asked", "ended", "new"]

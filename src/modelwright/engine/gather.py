@@ -9,11 +9,12 @@ from modelwright.api.joint_inference_service import JointInferenceService
 from modelwright.api.model import Model
 from modelwright.api.model_version import ModelVersion
 from modelwright.api.training_model import TrainingModel
-from modelwright.engine.indexes import BY_CONTROLLER, BY_MODEL, Caches
+from modelwright.engine.indexes import BY_CONTROLLER, BY_MODEL, BY_STORAGE, Caches
 from modelwright.ports.clock import Clock
 from modelwright.ports.workloads import ServerStatus, TaskStatus, Workloads
 from modelwright.reconcile import inference_model, joint_inference_service, model, model_version, training_model
 from modelwright.reconcile.plan import Plan
+from modelwright.reconcile.training_rivals import place_of
 
 CHAIN_LIMIT = 100
 """How many trainings that wait for each other are looked at."""
@@ -60,6 +61,7 @@ class Gatherer:
             tasks=await self._tasks(resource),
             capabilities=self._workloads.capabilities,
             awaited=self._awaited(resource),
+            rivals=self._rivals(resource),
         )
         return training_model.reconcile(resource, observed, self._clock.now())
 
@@ -76,6 +78,11 @@ class Gatherer:
         return joint_inference_service.reconcile(resource, observed, self._clock.now())
 
     # What is asked more than once -----------------------------------------------------------------------------------
+
+    def _rivals(self, resource: TrainingModel) -> tuple[TrainingModel, ...]:
+        """The other trainings that write to the same place."""
+        there = self._caches[TrainingModel].by(BY_STORAGE, ("", place_of(resource)))
+        return tuple(training for training in there if training.metadata.uid != resource.metadata.uid)
 
     def _awaited(self, resource: TrainingModel) -> tuple[str, ...]:
         """The versions without an image that this training waits for, each because the training before it does."""

@@ -10,8 +10,9 @@ from modelwright.api.model import Model
 from modelwright.api.model_version import ModelVersion
 from modelwright.api.training_model import TrainingModel
 from modelwright.engine.cache import ObjectKey, key_of
-from modelwright.engine.indexes import BY_BASE, BY_INFERENCE_MODEL, BY_MODEL, BY_MODEL_VERSION, Caches
+from modelwright.engine.indexes import BY_BASE, BY_INFERENCE_MODEL, BY_MODEL, BY_MODEL_VERSION, BY_STORAGE, Caches
 from modelwright.reconcile.model_version import former_owner
+from modelwright.reconcile.training_rivals import place_of
 
 Related = list[tuple[type, list[ObjectKey]]]
 
@@ -35,7 +36,9 @@ class Relations:
             case Model():
                 return [(ModelVersion, [key_of(found) for found in self._unowned_versions(resource)])]
             case TrainingModel():
-                return [(TrainingModel, self._waiting_for(key))]
+                rivals = self._keys(TrainingModel, BY_STORAGE, ("", place_of(resource)))
+                others = [rival for rival in rivals if rival != key]
+                return [(TrainingModel, [*self._waiting_for(key), *others])]
             case InferenceModel():
                 asked = self._keys(JointInferenceService, BY_INFERENCE_MODEL, key)
                 return [(JointInferenceService, [*asked, *makers(resource)])]

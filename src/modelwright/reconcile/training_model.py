@@ -35,6 +35,7 @@ from modelwright.reconcile.training_model_state import seen_status, started_text
 from modelwright.reconcile.training_notices import once
 from modelwright.reconcile.training_plans import ended_task, settled
 from modelwright.reconcile.training_result import made_by
+from modelwright.reconcile.training_rivals import in_use_by
 from modelwright.reconcile.training_task import training_task
 
 
@@ -42,6 +43,7 @@ class Observed(msgspec.Struct, frozen=True):
     """What is there: the version to start from, the version of the training's own name, its attempts.
 
     `awaited` are the trainings whose results are waited for, each by the one before it; the first makes the base.
+    `rivals` are the other trainings that write to the same place.
     """
 
     base: ModelVersion | None
@@ -49,6 +51,7 @@ class Observed(msgspec.Struct, frozen=True):
     tasks: tuple[TaskStatus, ...]
     capabilities: Capabilities
     awaited: tuple[str, ...] = ()
+    rivals: tuple[TrainingModel, ...] = ()
 
 
 def reconcile(training: TrainingModel, observed: Observed, now: datetime) -> Plan:
@@ -149,7 +152,7 @@ def what_stands_against(training: TrainingModel, observed: Observed) -> tuple[Co
         return conditions.stalled(finding.reason, finding.message)
     if any(is_live(task) for task in observed.tasks):
         return conditions.reconciling("TrainingPending", "waiting for the end of a former attempt")
-    return waiting_for(training, observed.base)
+    return waiting_for(training, observed.base) or in_use_by(training, observed.rivals)
 
 
 def under_way(training: TrainingModel, attempt: Attempt, now: datetime) -> Plan:

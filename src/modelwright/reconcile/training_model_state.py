@@ -70,6 +70,8 @@ def ordinal(training: TrainingModel, attempt: Attempt) -> str:
 
 def fetched(seen: TaskStatus | None) -> str:
     """How much of what it needs has been fetched, or why it has not, as the end of a sentence."""
+    if seen is not None and seen.failure is not None and seen.failure.reason == "StorageInUse":
+        return f": waiting, since {seen.failure.message}"
     if seen is not None and seen.failure is not None:
         return f": what it reads cannot be fetched, and is tried again: {seen.failure.message}"
     if seen is None or seen.progress is None:

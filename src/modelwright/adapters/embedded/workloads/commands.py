@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,8 +24,11 @@ from modelwright.adapters.embedded.workloads.records import TaskRecord, write_at
 from modelwright.adapters.embedded.workloads.site import Site
 from modelwright.adapters.embedded.workloads.state import StateFile
 from modelwright.adapters.embedded.workloads.task import TaskSupervisor
+from modelwright.adapters.embedded.workloads.writers import written
 from modelwright.ports.errors import Invalid, Terminal, Unavailable
 from modelwright.ports.workloads import Command, Download, Failure, ModelSource, Progress, Task, TaskStatus
+
+T = TypeVar("T")
 
 _MOST_WORKERS = 256
 _CLEARING_SECONDS = 10.0
@@ -66,6 +71,15 @@ class CommandSupervisor(TaskSupervisor):
     def _namespace(self) -> str:
         return self.record.task.owner.namespace
 
+    @property
+    def _key(self) -> tuple[str, str]:
+        return self.record.task.owner.uid, self.record.task.name
+
+    @property
+    def _writer(self) -> str:
+        owner = self.record.task.owner
+        return f"{owner.kind} {owner.namespace}/{owner.name}"
+
     def model_keys(self) -> set[str]:
         """What it needs until it has ended, and for a while if it failed: it may be tried again."""
         if self.ended and self._keeps_for() <= 0:
@@ -97,10 +111,12 @@ class CommandSupervisor(TaskSupervisor):
 
     async def _run(self) -> TaskStatus:
         identity = self._find()
-        if identity is None and not (self.folder / "started").exists():
-            identity = await self._begin()
-        self._site.ports.hold(self.record.ports)
         try:
+            if identity is None and not (self.folder / "started").exists():
+                identity = await self._begin()
+            else:  # a former program has begun it, and waited for its turn
+                self._site.writers.hold(self._key, self._writer, written(self._command.mounts))
+            self._site.ports.hold(self.record.ports)
             if identity is not None:
                 await self._wait(identity)
             await self._clear(identity)
@@ -108,6 +124,7 @@ class CommandSupervisor(TaskSupervisor):
         finally:
             self._limits.release()
             self._site.ports.give_back(self.record.ports)
+            self._site.writers.release(self._key)
         await self._doubt_what_it_read()
         code = self._process.exit_code if self._process is not None else None
         crashed = code is not None and code > 0 and not self._stopping
@@ -126,7 +143,8 @@ class CommandSupervisor(TaskSupervisor):
             if self.record.begun is None:  # the deadline counts from here, whoever goes on with it
                 self.record.begun = datetime.now(UTC)
                 self._site.run.write(self.record)
-            held = await self._fetch()
+            held = await self._in_time(self._fetch(), "its models and datasets were not here")
+            await self._in_time(self._alone(), "what it writes to was still in use")
             seen = [(key_of(source, self._namespace), model.path) for source, model in held.items()]
             self.record.seals = {key: await asyncio.to_thread(seals.look, path) for key, path in seen}
             return self._spawn(held)
@@ -136,15 +154,7 @@ class CommandSupervisor(TaskSupervisor):
 
     async def _fetch(self) -> dict[ModelSource, Held]:
         sources = mounts.sources(self._command.mounts)
-        try:
-            async with asyncio.timeout(self._seconds_left() or None):
-                held = await fetch(self._site.models, sources, self._namespace, self._waiting)
-        except TimeoutError:
-            raise Terminal(
-                "its models and datasets were not here at its deadline"
-                + (f"; the last time: {self.status.failure.message}" if self.status.failure else ""),
-                reason="DeadlineExceeded",
-            ) from None
+        held = await fetch(self._site.models, sources, self._namespace, self._waiting)
         self.record.downloads = {
             mount.path: held[mount.volume].digest
             for mount in self._command.mounts
@@ -152,6 +162,24 @@ class CommandSupervisor(TaskSupervisor):
         }
         self._tell(msgspec.structs.replace(self.status, progress=None, failure=None, downloads=self.record.downloads))
         return held
+
+    async def _alone(self) -> None:
+        """Wait until nobody else writes where this does, such as a former training that is slow to end."""
+
+        def waiting(others: str) -> None:
+            self._waiting(None, Failure(reason="StorageInUse", message=others, retryable=True))
+
+        await self._site.writers.alone(self._key, self._writer, written(self._command.mounts), waiting)
+        self._waiting(None, None)
+
+    async def _in_time(self, work: Coroutine[Any, Any, T], late: str) -> T:
+        """Raises Terminal (DeadlineExceeded)."""
+        try:
+            async with asyncio.timeout(self._seconds_left() or None):
+                return await work
+        except TimeoutError:
+            last = f"; the last time: {self.status.failure.message}" if self.status.failure else ""
+            raise Terminal(f"{late} at its deadline{last}", reason="DeadlineExceeded") from None
 
     def _waiting(self, progress: Progress | None, failure: Failure | None) -> None:
         self._tell(msgspec.structs.replace(self.status, progress=progress, failure=failure))

@@ -12,6 +12,7 @@ from modelwright.adapters.embedded.workloads.pool import WorkerPool
 from modelwright.adapters.embedded.workloads.records import RunDirectory
 from modelwright.adapters.embedded.workloads.sampler import MemorySampler
 from modelwright.adapters.embedded.workloads.timing import Timing
+from modelwright.adapters.embedded.workloads.writers import Writers
 from modelwright.ports.workloads import Owner
 
 SERVER_COMMAND = (sys.executable, "-m", "modelwright.serve")
@@ -51,6 +52,7 @@ class Site:
         self.found = found
         """Processes seen at the start, pid by nonce."""
         self.ports = Ports()
+        self.writers = Writers()
         self.node_name = node_name
         self.notify = notify
         self.collect = collect
