@@ -19,7 +19,7 @@ AnsweringArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="An InferenceModel: NAME, or infm/NAME; a JointInferenceService: jis/NAME.",
+        help="An InferenceModel or a JointInferenceService: NAME, infm/NAME or jis/NAME.",
         show_default=False,
     ),
 ]
@@ -36,31 +36,39 @@ async def find(client: KubernetesClient, word: str) -> InferenceModel:
 
 
 async def find_answering(client: KubernetesClient, word: str) -> InferenceModel | JointInferenceService:
-    """What answers requests and bears this name: an InferenceModel, unless the word says otherwise. Raises NotFound."""
+    """What answers requests and bears this name: an InferenceModel, else a JointInferenceService. Raises NotFound."""
     from modelwright.api.kinds import INFERENCE_MODEL, JOINT_INFERENCE_SERVICE
 
     return await _get(client, word, INFERENCE_MODEL, JOINT_INFERENCE_SERVICE)
 
 
 async def _get(client: KubernetesClient, word: str, *kinds: Kind) -> InferenceModel | JointInferenceService:
+    """The first that is there. Raises NotFound, of the first kind that was meant."""
     from modelwright.adapters.kubernetes.resource import of_kind
     from modelwright.api.kinds import decode
+    from modelwright.ports.errors import NotFound
 
-    kind, name = _meant(word, kinds)
-    found: InferenceModel | JointInferenceService = decode(
-        kind, await client.get_bytes(of_kind(kind), client.namespace, name)
-    )
-    return found
+    meant, name = _meant(word, kinds)
+    missing: list[NotFound] = []
+    for kind in meant:
+        try:
+            body = await client.get_bytes(of_kind(kind), client.namespace, name)
+        except NotFound as error:
+            missing.append(error)
+        else:
+            found: InferenceModel | JointInferenceService = decode(kind, body)
+            return found
+    raise missing[0]
 
 
-def _meant(word: str, kinds: tuple[Kind, ...]) -> tuple[Kind, str]:
-    """The kind and the name in NAME (of the first kind) or KIND/NAME. Raises a usage error for another kind."""
+def _meant(word: str, kinds: tuple[Kind, ...]) -> tuple[tuple[Kind, ...], str]:
+    """The kinds to try and the name in NAME or KIND/NAME. Raises a usage error for another kind."""
     called, slash, name = word.rpartition("/")
     if not slash:
-        return kinds[0], name
+        return kinds, name
     for kind in kinds:
         if called.lower().partition(".")[0] in (kind.plural, kind.singular, *kind.short_names):
-            return kind, name
+            return (kind,), name
     of = " or ".join(kind.kind for kind in kinds)
     ways = " or ".join(f"{kind.short_names[0]}/NAME" for kind in kinds)
     raise typer.BadParameter(f"{word!r} is no {of}: write {ways}", param_hint="NAME")

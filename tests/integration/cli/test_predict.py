@@ -81,6 +81,9 @@ def test_a_plain_name_is_an_inference_model_and_a_joint_service_is_named_by_its_
     assert asked(cli, "digits") == asked(cli, "inferencemodel/digits") == ("/v1/models/m:predict", "")
     joint = ("/joint/v1/models/digits:predict", "answered by: mixed\n")
     assert asked(cli, "jis/digits") == asked(cli, "jointinferenceservices.modelwright.dev/digits") == joint
+    kubectl.run("delete", "infm", "digits")
+    assert asked(cli, "digits") == joint
+    assert "inferencemodel" in cli.fail("predict", "nobody", "--data", "[[1]]").lower()
 
 
 def test_what_does_not_answer_says_why(cli: Cli, kubectl: Kubectl) -> None:
