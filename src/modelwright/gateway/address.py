@@ -38,4 +38,6 @@ def parse_url(url: str) -> Address:
     wrong = parts.query or parts.fragment or parts.username or parts.password or not url.isprintable() or " " in url
     if parts.scheme not in ("http", "https") or not parts.hostname or path is None or wrong:
         raise fault
+    if not (parts.netloc + path["prefix"]).isascii():  # they stand in the heads of requests as they are
+        raise fault
     return Address(parts.scheme, parts.hostname, port, parts.netloc, path["prefix"], unquote(path["model"]))

@@ -94,6 +94,7 @@ class Joint:
 
     async def _judged(self, ask: Ask, reply: Reply) -> Served:
         names = self.pair.names(ask.request, reply.description) or self.pair.common(tuple(reply.told.tensors))
+        _check_there(names, tuple(reply.told.tensors))
         verdict = self._judge.verdict(ask.request, reply, names)
         if not verdict.rows:
             return self._of_edge(ask.request, reply, names, verdict)
@@ -198,6 +199,14 @@ class Joint:
             return Served(error_of(edge.answer, "edge"), "edge")
         reasons = f"edge: {edge.reason}, cloud: {cloud.reason}" if edge else f"cloud: {cloud.reason}"
         raise Failed("NoModelAnswers", f"no model can answer this now ({reasons}); try again later")
+
+
+def _check_there(names: Sequence[str], given: Sequence[str]) -> None:
+    """Raises RequestError: who asks a model that describes nothing by name may ask for what there is not."""
+    missing = [name for name in names if name not in given]
+    if missing:
+        known = ", ".join(map(repr, given))
+        raise RequestError(f"the model does not give {', '.join(map(repr, missing))}; it gives {known}")
 
 
 def _as_it_is(reply: Reply) -> Reply:

@@ -76,7 +76,7 @@ class Request:
             value = _columns_of(value, only)
         named = value if isinstance(value, dict) and not (only and value.keys() == {"b64"}) else {only: value}
         try:
-            return [from_nested(name, known.get(name, Spec(name)).datatype, each) for name, each in named.items()]
+            return [_from_json(name, each, known.get(name)) for name, each in named.items()]
         except ValueError as error:
             raise RequestError(f"the request's tensors cannot be read: {error}") from error
 
@@ -116,6 +116,7 @@ class Request:
 
 
 def _decoded(body: bytes) -> _Request:
+    _check_text(body)
     try:
         raw = _decode_request(body)
         return _Request(raw.instances, raw.inputs, raw.signature_name)
@@ -124,9 +125,21 @@ def _decoded(body: bytes) -> _Request:
         if not any(token in body for token in _TOKENS):
             raise refused from error
     try:  # the tokens NaN and Infinity are not JSON, but TensorFlow Serving takes them
-        return msgspec.convert(json.loads(body), _Request)
+        value = json.loads(body)
+        _encoder.encode(value)  # half a surrogate pair is a string that nobody could be sent
+        return msgspec.convert(value, _Request)
     except (ValueError, RecursionError, msgspec.ValidationError):
         raise refused from None
+
+
+def _check_text(body: bytes) -> None:
+    """Raises RequestError for what is not UTF-8: what is only cut out of a body is never looked at closely."""
+    if body.isascii():
+        return
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise RequestError(f"the body is not a predict request: it is not UTF-8: {error.reason}") from None
 
 
 def _members(value: Any) -> dict[str, Any] | None:
@@ -148,6 +161,8 @@ def _plain(value: Any) -> Any:
         return msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
     except RecursionError as error:
         raise RequestError("the request is nested too deep") from error
+    except ValueError as error:  # a number that is too large for any data type
+        raise RequestError(f"the request's tensors cannot be read: {error}") from error
 
 
 def _columns_of(rows: Any, only: str) -> Any:
@@ -171,6 +186,12 @@ def encode_tensors(tensors: Sequence[Tensor], signature: str, *, in_rows: bool) 
     return _spell(
         head | {"instances": [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]}
     )
+
+
+def _from_json(name: str, value: Any, spec: Spec | None) -> Tensor:
+    if value == [] and spec is not None and spec.shape:  # no rows: their shape cannot be seen
+        return Tensor(name=name, datatype=spec.datatype, shape=(0, *(max(0, size) for size in spec.shape[1:])), flat=[])
+    return from_nested(name, spec.datatype if spec else "", value)
 
 
 # Answers ------------------------------------------------------------------------------------------------------------
@@ -225,10 +246,8 @@ def _answer_columns(rows: Any) -> Any:
 
 
 def _tensor(name: str, value: Any, spec: Spec | None) -> Tensor:
-    if value == [] and spec is not None and spec.shape:  # no rows: their shape cannot be seen
-        return Tensor(name=name, datatype=spec.datatype, shape=(0, *(max(0, size) for size in spec.shape[1:])), flat=[])
     try:
-        return from_nested(name, spec.datatype if spec else "", value)
+        return _from_json(name, value, spec)
     except ValueError as error:
         raise ValueError(f"output {name!r} is no tensor: {error}") from None
 

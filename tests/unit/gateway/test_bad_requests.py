@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.gateway.conftest import EASY, Client, Stage, opened
+from tests.unit.gateway.models import SmallModel
 
 pytestmark = pytest.mark.anyio
 
@@ -105,6 +107,42 @@ async def test_hundreds_of_wrong_bodies_are_refused_and_the_next_request_is_answ
     assert (await on.client.predict(EASY)).json == {"predictions": [0]}
     assert await on.client.metric("breaker", side="edge", position="closed") == 1
     assert on.cloud.inferences == [], "what is wrong is not asked twice"
+
+
+UNREADABLE = [
+    (V1, b'{"instances": [["\xff\xfe"]]}'),
+    (V1, b'{"instances": [{"\xff": [1, 2, 3]}]}'),
+    (V1, b'{"inputs": {"\xff": [[1, 2, 3]]}}'),
+    (V1, b'{"instances": [[1e999, 0, 0]]}'),
+    (V1, b'{"instances": [{"x": [NaN, 0, 0], "y": "\\ud800"}]}'),
+    (V2, json.dumps({"inputs": [FINE], "outputs": [{"name": "nope"}]}).encode()),
+]
+
+
+@pytest.mark.parametrize("described", [True, False])
+@pytest.mark.parametrize("edge", ["v1", "v2"])
+@pytest.mark.parametrize("cloud", ["v1", "v2"])
+async def test_what_has_to_be_read_for_a_model_of_the_other_protocol_is_refused_as_well(
+    edge: str, cloud: str, described: bool, tmp_path: Path
+) -> None:
+    first, second = SmallModel(v1=edge == "v1", v2=edge == "v2"), SmallModel(v1=cloud == "v1", v2=cloud == "v2")
+    first.described = described
+    async with opened(first, second, keep_folder=str(tmp_path), keep_max_bytes=100_000) as on:
+        for path, body in UNREADABLE:
+            found = await on.client.ask("POST", path, body)
+            check(found.status, found.body, found.headers)
+        assert (await on.client.ask_rows(edge, EASY)).status == 200
+        for side in ("edge", "cloud"):
+            assert await on.client.metric("breaker", side=side, position="closed") == 1
+
+
+@pytest.mark.parametrize("edge", ["v1", "v2"])
+@pytest.mark.parametrize("tensors", [{"instances": []}, {"inputs": []}, {"inputs": {"x": []}}])
+async def test_no_rows_get_an_answer_without_rows(edge: str, tensors: Any) -> None:
+    async with opened(SmallModel(v1=edge == "v1", v2=edge == "v2", outputs=("label",))) as on:
+        found = await on.client.ask("POST", V1, tensors)
+        assert (found.status, found.by, list(found.json.values())) == (200, "edge", [[]]), found.body
+        assert on.cloud.inferences == []
 
 
 HEADERS: list[dict[str, str]] = [

@@ -111,6 +111,8 @@ def test_a_url_leads_to_a_model(url: str, parts: tuple[object, ...]) -> None:
         "file:///v1/models/m",
         "http://h/v1/models/m\r\nX: y",
         "http://h o/v1/models/m",
+        "http://hö/v1/models/m",
+        "http://h/€/v1/models/m",
     ],
 )
 def test_any_other_url_is_refused(url: str) -> None:
