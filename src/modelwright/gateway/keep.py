@@ -138,7 +138,7 @@ class Keeper:
             self._pause(error)
             self._metrics.not_kept["DiskError"] += count
             return
-        except Exception:  # an example that cannot be written must not keep others from it
+        except Exception:
             log.exception("hard examples cannot be written down")
             self._metrics.not_kept["CannotBeWritten"] += count
             return
@@ -150,11 +150,17 @@ class Keeper:
         if not self._opened:
             self._folder.open()
             self._opened = True
-        kept = (
-            self._folder.write(line for example in examples for line in lines(example, self.service)) if examples else 0
-        )
+        kept = self._folder.write(line for example in examples for line in self._lines(example)) if examples else 0
         self._folder.publish(0.0 if closing else PUBLISH_SECONDS)
         return kept
+
+    def _lines(self, example: Example) -> Sequence[bytes]:
+        """Those of one example; none if they cannot be written, which must not keep others from being kept."""
+        try:
+            return tuple(lines(example, self.service))
+        except Exception:
+            log.exception("a hard example cannot be written down")
+            return ()
 
     def _pause(self, error: OSError) -> None:
         """A disk that is full is not asked again at once, and not spoken of each time."""

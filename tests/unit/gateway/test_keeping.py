@@ -17,7 +17,11 @@ from hypothesis import strategies as st
 from tests.unit.gateway.conftest import EASY, HARD, Open
 from tests.unit.gateway.models import SmallModel, says
 
+from modelwright.gateway import v1
+from modelwright.gateway.keep import Example, Keeper
 from modelwright.gateway.kept import KeptFolder
+from modelwright.gateway.metrics import Gauges, Metrics
+from modelwright.gateway.tensors import Tensor
 
 
 def read(folder: Path) -> list[Any]:
@@ -267,3 +271,27 @@ async def test_another_configuration_goes_on_keeping_in_the_same_folder(tmp_path
         on.client.app.configure(msgspec.structs.replace(on.client.app.joint.config, keep_folder="", keep_max_bytes=0))
         assert on.client.app.joint.keeper is None
     assert len(read(tmp_path)) == 2
+
+
+@pytest.mark.anyio
+async def test_an_example_that_cannot_be_written_keeps_no_other_from_being_kept(tmp_path: Path) -> None:
+    keeper = Keeper("joint", tmp_path, 100_000, Metrics(lambda: Gauges("joint", {})), lambda: None)
+    half = "\ud800"  # half a pair: no UTF-8 spells it
+    for text in ("a", half, "b"):
+        said = {"label": Tensor(name="label", datatype="BYTES", shape=(1,), flat=[text])}
+        request = v1.Request(b'{"instances": [[1, 2]]}')
+        keeper.offer(
+            Example(
+                request=request,
+                specs=None,
+                rows=(0,),
+                edge=said,
+                edge_version="",
+                cloud=None,
+                cloud_version="",
+                reason="TimedOut",
+            )
+        )
+    keeper.start()
+    await keeper.aclose()
+    assert [each["edge"]["outputs"]["label"] for each in read(tmp_path)] == ["a", "b"]
