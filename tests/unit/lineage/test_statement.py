@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 from typing import Any
 
 import msgspec
@@ -273,10 +274,32 @@ def test_names_of_parameters_are_no_secrets(name: str) -> None:
         ("HF_TOKEN=abc python x", "HF_TOKEN=(not shown) python x"),
         ("train --token --lr 1", "train --token --lr 1"),
         ("train --pad-token 0", "train --pad-token 0"),
+        ("train --token=-abc", "train --token=(not shown)"),
+        (shlex.join(["train", "--password", "it's a b", "x"]), "train --password (not shown) x"),
+        (shlex.join(["train", "--password=it's a b", "x"]), "train '--password=(not shown)' x"),
+        (shlex.join(["sh", "-c", "FOO=1 DB_PASSWORD=abc run"]), "sh -c 'FOO=1 DB_PASSWORD=(not shown) run'"),
+        ("train --data https://u:p@ss@host/x", "train --data https://host/x"),
+        ("train 'git+ssh://git@host/x?a=b@c'", "train 'git+ssh://git@host/x?a=b@c'"),
+        ("get http://h/x?X-Amz-Signature=abc&y=1", "get http://h/x?X-Amz-Signature=&y=1"),
     ],
 )
 def test_values_of_secret_options_are_not_shown(command: str, shown: str) -> None:
     assert redaction.command(command) == shown
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("https://u:p@ss@host/x@1", "https://host/x@1"),
+        ("ssh://git:pw@host/x", "ssh://git@host/x"),
+        ("https://host/x?access_token=abc&rev=2", "https://host/x?access_token=&rev=2"),
+        ("https://host/x?sv=1&sig=a%3D", "https://host/x?sv=1&sig="),
+        ("file:///a/b@c?design=1", "file:///a/b@c?design=1"),
+    ],
+)
+def test_secrets_in_uris_are_not_shown(uri: str, shown: str) -> None:
+    assert redaction.uri(uri) == shown
+    assert redaction.parameters({"DATA": uri}) == {"DATA": shown}
 
 
 def test_the_kind_of_a_statement_can_be_told_without_reading_its_predicate() -> None:
