@@ -25,6 +25,7 @@ PUBLISH_SECONDS = 10.0
 PAUSE_SECONDS = 5.0
 MOST_WAITING = 1024
 MOST_BYTES = 64 * 1024 * 1024
+_VALUE_BYTES = 32  # a number and its place in a list
 
 log = logging.getLogger("modelwright.gateway")
 
@@ -89,7 +90,7 @@ class Keeper:
 
     def offer(self, example: Example) -> None:
         """Keep it, unless too much waits already."""
-        size = example.request.size
+        size = _bytes(example)
         if len(self._waiting) >= MOST_WAITING or self._bytes + size > MOST_BYTES:
             self._metrics.not_kept["TooManyWaiting"] += _rows(example)
             return
@@ -168,6 +169,18 @@ class Keeper:
         if now > self._paused_until + PAUSE_SECONDS:
             log.error("hard examples cannot be kept in %s: %s", self.place[0], error.strerror or error)
         self._paused_until = now + PAUSE_SECONDS
+
+
+def _bytes(example: Example) -> int:
+    """About what an example holds: the request, and what both models said, which may be much more."""
+    told = (*example.edge.values(), *(example.cloud or {}).values())
+    return example.request.size + sum(map(_held, told))
+
+
+def _held(tensor: Tensor) -> int:
+    if tensor.flat is None:
+        return len(tensor.blob or b"")
+    return _VALUE_BYTES * len(tensor.flat) + sum(len(value) for value in tensor.flat if isinstance(value, str))
 
 
 def _rows(example: Example) -> int:

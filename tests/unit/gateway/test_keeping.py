@@ -18,7 +18,7 @@ from tests.unit.gateway.conftest import EASY, HARD, Open
 from tests.unit.gateway.models import SmallModel, says
 
 from modelwright.gateway import v1
-from modelwright.gateway.keep import Example, Keeper
+from modelwright.gateway.keep import MOST_BYTES, Example, Keeper
 from modelwright.gateway.kept import KeptFolder
 from modelwright.gateway.metrics import Gauges, Metrics
 from modelwright.gateway.tensors import Tensor
@@ -273,25 +273,38 @@ async def test_another_configuration_goes_on_keeping_in_the_same_folder(tmp_path
     assert len(read(tmp_path)) == 2
 
 
+def example(said: Tensor) -> Example:
+    return Example(
+        request=v1.Request(b'{"instances": [[1, 2]]}'),
+        specs=None,
+        rows=(0,),
+        edge={said.name: said},
+        edge_version="",
+        cloud=None,
+        cloud_version="",
+        reason="TimedOut",
+    )
+
+
 @pytest.mark.anyio
 async def test_an_example_that_cannot_be_written_keeps_no_other_from_being_kept(tmp_path: Path) -> None:
     keeper = Keeper("joint", tmp_path, 100_000, Metrics(lambda: Gauges("joint", {})), lambda: None)
     half = "\ud800"  # half a pair: no UTF-8 spells it
     for text in ("a", half, "b"):
-        said = {"label": Tensor(name="label", datatype="BYTES", shape=(1,), flat=[text])}
-        request = v1.Request(b'{"instances": [[1, 2]]}')
-        keeper.offer(
-            Example(
-                request=request,
-                specs=None,
-                rows=(0,),
-                edge=said,
-                edge_version="",
-                cloud=None,
-                cloud_version="",
-                reason="TimedOut",
-            )
-        )
+        keeper.offer(example(Tensor(name="label", datatype="BYTES", shape=(1,), flat=[text])))
     keeper.start()
     await keeper.aclose()
     assert [each["edge"]["outputs"]["label"] for each in read(tmp_path)] == ["a", "b"]
+
+
+@pytest.mark.anyio
+async def test_large_answers_do_not_wait_without_end(tmp_path: Path) -> None:
+    metrics = Metrics(lambda: Gauges("joint", {}))
+    keeper = Keeper("joint", tmp_path, 100_000, metrics, lambda: None)
+    half = (MOST_BYTES // 2) // 4
+    mask = Tensor(name="mask", datatype="FP32", shape=(1, half), blob=bytes(4 * half))
+    for _ in range(3):
+        keeper.offer(example(mask))
+    keeper.offer(example(Tensor(name="label", datatype="INT64", shape=(1,), flat=[1])))
+    assert metrics.not_kept == {"TooManyWaiting": 2}
+    await keeper.aclose()
