@@ -52,6 +52,8 @@ class App:
         self._changed = changed
         self._via = f"1.1 modelwright-{os.urandom(6).hex()}"
         self._joint: Joint | None = None
+        self._former: list[Joint] = []
+        """Those that still have requests under way: they may share parts with the present one."""
         self._leaving: set[asyncio.Task[None]] = set()
         self._pages: dict[str, Callable[[Route, Joint], Answer | Awaitable[Answer]]] = {
             "healthz": lambda *_: Answer(b"ok\n", content_type=b"text/plain"),
@@ -80,21 +82,22 @@ class App:
         edge, cloud = self._side("edge", config.edge.url), self._side("cloud", config.cloud.url)
         keeper = self._keeper(config)
         self._joint = Joint(config, edge, cloud, self.metrics, keeper)
+        self._former = [joint for joint in (*self._former, before) if joint is not None and joint.busy]
         for fresh in (edge, cloud, keeper):
             if fresh is not None and (
                 before is None or fresh not in (before.pair.edge, before.pair.cloud, before.keeper)
             ):
                 fresh.start()
         for left in (before.pair.edge, before.pair.cloud, before.keeper) if before else ():
-            if before is not None and left is not None and left not in (edge, cloud, keeper):
-                self._leave(before, left)
+            if left is not None and left not in (edge, cloud, keeper):
+                self._leave(left)
 
     async def aclose(self) -> None:
         """Ends everything that has been started, and keeps what waits to be kept."""
         if self._joint is not None:
             for part in (self._joint.pair.edge, self._joint.pair.cloud, self._joint.keeper):
                 if part is not None:
-                    self._leave(self._joint, part)
+                    self._leave(part, self._joint)
         await asyncio.gather(*self._leaving)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -185,11 +188,13 @@ class App:
             return before
         return Keeper(config.name, *place, self.metrics, self._changed)
 
-    def _leave(self, joint: Joint, part: Side | Keeper) -> None:
+    def _leave(self, part: Side | Keeper, *present: Joint) -> None:
         """Ends a part once the last request that may use it has ended."""
+        users = (*self._former, *present)
 
         async def end() -> None:
-            await joint.idle()
+            for joint in users:
+                await joint.idle()
             await part.aclose()
 
         task = asyncio.get_running_loop().create_task(end())

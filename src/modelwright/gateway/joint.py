@@ -53,6 +53,11 @@ class Joint:
             self._pending -= 1
             self._left.set()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a request is under way."""
+        return self._pending > 0
+
     async def idle(self) -> None:
         """Returns when no request is under way any more."""
         while self._pending:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.gateway.conftest import EASY, HARD, Open
 from tests.unit.gateway.models import SmallModel, says
+from tests.unit.kubernetes.servers import Asked
 
 from modelwright.gateway import v1
 from modelwright.gateway.keep import MOST_BYTES, Example, Keeper
@@ -271,6 +272,30 @@ async def test_another_configuration_goes_on_keeping_in_the_same_folder(tmp_path
         on.client.app.configure(msgspec.structs.replace(on.client.app.joint.config, keep_folder="", keep_max_bytes=0))
         assert on.client.app.joint.keeper is None
     assert len(read(tmp_path)) == 2
+
+
+@pytest.mark.anyio
+async def test_a_request_that_outlives_two_configurations_is_kept_as_it_began(tmp_path: Path, stage: Open) -> None:
+    go = asyncio.Event()
+
+    async def late(request: Asked, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await go.wait()
+        writer.write(on.cloud.answer_to(request))
+
+    async with stage(keep_folder=str(tmp_path), keep_max_bytes=100_000) as on:
+        on.cloud.behaviour = late
+        asked = asyncio.create_task(on.client.predict(HARD))
+        async with asyncio.timeout(30):
+            while not on.cloud.inferences:
+                await asyncio.sleep(0.01)
+        first = on.client.app.joint.config
+        on.client.app.configure(msgspec.structs.replace(first, timeout_seconds=20.0))
+        on.client.app.configure(msgspec.structs.replace(first, keep_folder="", keep_max_bytes=0))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        go.set()
+        assert (await asked).by == "cloud"
+    assert [each["cloud"]["outputs"]["label"] for each in read(tmp_path)] == [101]
 
 
 def example(said: Tensor) -> Example:
