@@ -7,8 +7,7 @@ from typing import Any
 
 from modelwright.api.training_model import TrainingModel
 from modelwright.reconcile.findings import Check, Finding
-from modelwright.reconcile.repositories import has_host
-from modelwright.reconcile.storage import kind_of_storage
+from modelwright.reconcile.packing_checks import there_is_no_registry, unsupported_storage
 from modelwright.reconcile.training_result import made_by
 from modelwright.reconcile.training_task import BASE_PATH, DATASETS_PATH, mount_path
 
@@ -35,15 +34,8 @@ def no_command_to_run(training: TrainingModel, observed: Any) -> Finding | None:
 
 
 def storage_is_not_supported(training: TrainingModel, observed: Any) -> Finding | None:
-    kind = kind_of_storage(training.spec.storage)
-    if kind in observed.capabilities.storage:
-        return None
-    supported = ", ".join(sorted(observed.capabilities.storage))
-    return Finding(
-        "StorageNotSupported",
-        f"{kind} storage needs a cluster; here there is {supported}: let the training write to a folder of this "
-        "machine, named in localStorage.path",
-    )
+    instead = "let the training write to a folder of this machine, named in localStorage.path"
+    return unsupported_storage(training.spec.storage, observed.capabilities, instead)
 
 
 def mount_path_is_the_root(training: TrainingModel, _observed: Any) -> Finding | None:
@@ -59,16 +51,6 @@ def mount_path_is_taken(training: TrainingModel, _observed: Any) -> Finding | No
         if used and (path.is_relative_to(taken) or PurePosixPath(taken).is_relative_to(path)):
             return Finding("MountsOverlap", f"mountPath {path} overlaps {taken}, which is mounted too: choose another")
     return None
-
-
-def there_is_no_registry(training: TrainingModel, observed: Any) -> Finding | None:
-    if has_host(training.spec.image_repo) or observed.capabilities.default_registry:
-        return None
-    return Finding(
-        "NoRegistry",
-        f"imageRepo {training.spec.image_repo} names no registry and the operator has no default one: "
-        "write HOST/REPOSITORY, or set the operator's default registry",
-    )
 
 
 def name_of_result_is_taken(training: TrainingModel, observed: Any) -> Finding | None:

@@ -7,16 +7,14 @@ import contextlib
 import errno
 import os
 import socket
-import sys
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from modelwright.http.handover import short_path
 from modelwright.ports.errors import Unavailable
 
 _BACKLOG = 1024
 _ASK_SECONDS = 2.0
-_LONGEST = 100
 
 
 class Listener:
@@ -108,7 +106,7 @@ def _close_unclaimed(asked: Future[Listener | None]) -> None:
 def _ask(path: Path) -> Listener | None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         peer.settimeout(_ASK_SECONDS)
-        with _short(path) as address:
+        with short_path(path) as address:
             peer.connect(address)
         _, descriptors, _, _ = socket.recv_fds(peer, 1, 1)
     if not descriptors:
@@ -117,16 +115,3 @@ def _ask(path: Path) -> Listener | None:
     sock = socket.socket(fileno=descriptors[0])
     sock.settimeout(0.0)
     return Listener(sock)
-
-
-@contextlib.contextmanager
-def _short(path: Path) -> Iterator[str]:
-    """A spelling that fits into a socket address (`http.handover.short_path` is the other side)."""
-    if len(os.fsencode(path)) <= _LONGEST or not sys.platform.startswith("linux"):
-        yield str(path)
-        return
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
