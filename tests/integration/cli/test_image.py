@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
-from starlette.applications import Starlette
-from starlette.routing import Mount
+from tests.integration.registries import TOKEN, embedded_registry
 from typer.testing import CliRunner, Result
 
 from modelwright.cli import image
-from modelwright.oci.server import create_registry_app
-from modelwright.oci.storage import ImageStorage
-
-TOKEN = "embedded-canary"
 
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[str]:
     """Host and port of a registry that takes a token for pushes."""
-    app = Starlette(routes=[Mount("/v2", create_registry_app(ImageStorage(tmp_path / "registry"), secret=TOKEN))])
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, http="httptools", log_level="error", lifespan="off", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield f"127.0.0.1:{listener.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    listener.close()
+    with embedded_registry(tmp_path / "registry") as host:
+        yield host
 
 
 @pytest.fixture

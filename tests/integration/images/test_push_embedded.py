@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
-from starlette.applications import Starlette
-from starlette.routing import Mount
+from tests.integration.registries import TOKEN, embedded_registry
 
 from modelwright.oci import digests, media
 from modelwright.oci.credentials import Credentials
@@ -19,27 +15,16 @@ from modelwright.oci.image import Blob, manifest_of
 from modelwright.oci.prune import carry_out, plan
 from modelwright.oci.pull import pull
 from modelwright.oci.push import push_folder
-from modelwright.oci.server import create_registry_app
 from modelwright.oci.session import Options
-from modelwright.oci.storage import ImageStorage
 from modelwright.oci.verify import verify
 from modelwright.ports.errors import AlreadyExists, Forbidden
-
-TOKEN = "embedded-canary"
 
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[str]:
     """Host and port of a registry with an empty storage."""
-    app = Starlette(routes=[Mount("/v2", create_registry_app(ImageStorage(tmp_path / "storage"), secret=TOKEN))])
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, http="httptools", log_level="error", lifespan="off", ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield f"127.0.0.1:{listener.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-    listener.close()
+    with embedded_registry(tmp_path / "storage") as host:
+        yield host
 
 
 LOGGED_IN = Options(credentials=Credentials("me", TOKEN))
