@@ -10,8 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +19,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tests.integration import clients
 
 from modelwright.gateway.state import GatewayState
 
@@ -30,13 +29,7 @@ EASY, HARD = [9.0, 0.0, 0.0], [1.0, 1.1, 0.0]
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
     """The first true value of the condition; fails after a generous deadline."""
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"waited {DEADLINE} s for {what}")
+    return clients.wait_for(condition, what, DEADLINE)
 
 
 def classifier(folder: Path, offset: int) -> Path:
@@ -229,11 +222,11 @@ class Answer(NamedTuple):
         return self.headers.get("X-Served-By", "")
 
 
-class Client:
+class Client(clients.Connection):
     """One connection, kept open as long as the server allows."""
 
     def __init__(self, port: int) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+        super().__init__(port, DEADLINE)
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -249,55 +242,19 @@ class Client:
         tensor = {"name": name, "shape": [len(rows), 3], "datatype": datatype, "data": flat}
         return self.ask("POST", "/v2/models/joint/infer", {"inputs": [tensor]})
 
-    def close(self) -> None:
-        self.connection.close()
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Load:
-    """Threads that ask without a pause: half on connections that stay, half on new ones."""
+class Load(clients.Asking[Client, Answer]):
+    """Predictions without a pause; an answer that is not 200 is a fault, and an answer."""
 
     def __init__(self, port: int, *rows: list[float]) -> None:
-        self.answers: list[Answer] = []
-        self.faults: list[str] = []
-        self._port, self._rows = port, rows or (EASY, HARD)
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(fresh,)) for fresh in (False, False, True, True)]
+        super().__init__(lambda: Client(port), DEADLINE)
+        self._rows = rows or (EASY, HARD)
 
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(DEADLINE)
-
-    def _run(self, fresh: bool) -> None:
-        client = Client(self._port)
-        while not self._stop.is_set():
-            try:
-                answer = client.predict(*self._rows)
-                if answer.status != 200:
-                    self.faults.append(f"{answer.status}: {answer.body.decode()}")
-                self.answers.append(answer)
-            except Exception as error:
-                self.faults.append(repr(error))
-                client.close()
-            if fresh:
-                client.close()
-        client.close()
-
-    def more(self, count: int = 20) -> None:
-        """Waits for some more answers."""
-        goal = len(self.answers) + count
-        wait_for(lambda: len(self.answers) >= goal or self.faults, "answers under load")
+    def ask(self, client: Client) -> Answer:
+        answer = client.predict(*self._rows)
+        if answer.status != 200:
+            self.faults.append(f"{answer.status}: {answer.body.decode()}")
+        return answer
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.integration import clients
 
 from modelwright.serve.state import ServerState
 
@@ -21,13 +21,7 @@ DEADLINE = 90.0
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
     """The first true value of the condition; fails after a generous deadline."""
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    raise AssertionError(f"waited {DEADLINE} s for {what}")
+    return clients.wait_for(condition, what, DEADLINE)
 
 
 class Site:
@@ -121,11 +115,11 @@ class ServerProcess:
         return self.popen.wait(DEADLINE)
 
 
-class Client:
+class Client(clients.Connection):
     """One connection, kept open as long as the server allows."""
 
     def __init__(self, port: int) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+        super().__init__(port, DEADLINE)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, http.client.HTTPMessage, Any]:
         data = None if body is None else json.dumps(body)
@@ -141,49 +135,12 @@ class Client:
         assert headers["X-Model-Version"] == f"v{number}"
         return number
 
-    def close(self) -> None:
-        self.connection.close()
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Load:
-    """Threads that ask without a pause: half on connections that stay, half on new ones."""
+class Load(clients.Asking[Client, int]):
+    """Predictions without a pause: which version answered."""
 
     def __init__(self, port: int) -> None:
-        self.answers: list[int] = []
-        self.faults: list[str] = []
-        self._port = port
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(fresh,)) for fresh in (False, False, True, True)]
+        super().__init__(lambda: Client(port), DEADLINE)
 
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(DEADLINE)
-
-    def _run(self, fresh: bool) -> None:
-        client = Client(self._port)
-        while not self._stop.is_set():
-            try:
-                self.answers.append(client.times())
-            except Exception as error:
-                self.faults.append(repr(error))
-                client.close()
-            if fresh:
-                client.close()
-        client.close()
-
-    def more(self, count: int = 20) -> None:
-        """Waits for some more answers."""
-        goal = len(self.answers) + count
-        wait_for(lambda: len(self.answers) >= goal or self.faults, "answers under load")
+    def ask(self, client: Client) -> int:
+        return client.times()
