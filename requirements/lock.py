@@ -15,7 +15,6 @@ OPTIONS = [
     "--no-header",
     "--quiet",
     "--upgrade",
-    "--group=demo",
 ]
 EXTRAS = ("--extra=onnx", "--extra=sklearn")
 
@@ -28,9 +27,10 @@ def compile_lock(name: str, *options: str) -> None:
 if __name__ == "__main__":
     if shutil.which("uv") is None:
         raise SystemExit("make lock needs uv: pip install uv")
-    compile_lock("demo.txt", *EXTRAS)
-    compile_lock("dev.txt", *EXTRAS, "--group=dev", "--constraint=requirements/demo.txt")
+    demo, within = "--group=demo", "--constraint=requirements/demo.txt"
+    compile_lock("demo.txt", *EXTRAS, demo)
+    compile_lock("operator.txt", within)
+    compile_lock("dev.txt", *EXTRAS, demo, "--group=dev", within)
     # TensorFlow has an environment of its own: it is larger than all the rest, and its limits may be others.
-    compile_lock(
-        "tensorflow.txt", "--extra=tensorflow", "--group=tensorflow-tests", "--constraint=requirements/dev.txt"
-    )
+    tensorflow = ("--extra=tensorflow", "--group=tensorflow-tests")
+    compile_lock("tensorflow.txt", demo, *tensorflow, "--constraint=requirements/dev.txt")

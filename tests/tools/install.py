@@ -25,6 +25,14 @@ GO_PROGRAMS = {
     "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
     "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
     "etcd": ("etcd", "go.etcd.io/etcd/server/v3"),
+    "kube-controller-manager": ("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    "kube-scheduler": ("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    "kubelet": ("kubernetes", "k8s.io/kubernetes/cmd/kubelet"),
+    "kube-proxy": ("kubernetes", "k8s.io/kubernetes/cmd/kube-proxy"),
+    "containerd": ("containerd", "github.com/containerd/containerd/v2/cmd/containerd"),
+    "containerd-shim-runc-v2": ("containerd", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"),
+    "kaniko": ("kaniko", "github.com/GoogleContainerTools/kaniko/cmd/executor"),
+    "helm": ("helm", "helm.sh/helm/v3/cmd/helm"),
 }
 
 

@@ -12,6 +12,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from modelwright.ports.capabilities import Capabilities
+
 
 class Owner(msgspec.Struct, frozen=True, rename="camel"):
     """The resource that a workload runs for."""
@@ -363,17 +365,6 @@ class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 WorkloadStatus = TaskStatus | ServerStatus
-
-
-class Capabilities(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What this place to run can do; what it cannot is said in a condition, never passed over."""
-
-    containers: bool
-    storage: frozenset[str]
-    frameworks: frozenset[str]
-    default_registry: str
-    single_node: str = ""
-    """The name of the only node, where there is only one; empty on a cluster."""
 
 
 class Workloads(Protocol):

@@ -13,8 +13,8 @@ import msgspec
 from modelwright.api.inference_model import InferenceModel, InferenceModelStatus, ServableVersion
 from modelwright.api.meta import Condition
 from modelwright.api.model_version import ModelVersion
+from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.workloads import (
-    Capabilities,
     ModelServer,
     Placement,
     Resources,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modelwright.api.inference_model import InferenceModel, Service
-from modelwright.ports.workloads import Capabilities
+from modelwright.ports.capabilities import Capabilities
 from modelwright.reconcile import requests
 from modelwright.reconcile.plan import Notice
 

@@ -13,7 +13,8 @@ import msgspec
 from modelwright.api.inference_model import InferenceModel
 from modelwright.api.joint_inference_service import JointInferenceService, JointInferenceServiceStatus
 from modelwright.api.meta import Condition
-from modelwright.ports.workloads import Capabilities, ServerStatus
+from modelwright.ports.capabilities import Capabilities
+from modelwright.ports.workloads import ServerStatus
 from modelwright.reconcile import conditions, requests
 from modelwright.reconcile.joint_inference_service_children import made, respelled, superseded
 from modelwright.reconcile.joint_inference_service_gateway import gateway_name, gateway_problem, is_up, wanted_gateway

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from modelwright.api.joint_inference_service import DEFAULT_PARAMETERS, HardExampleMining, JointInferenceService
-from modelwright.ports.workloads import Capabilities, Gateway, Kept, Placement, Server, ServerStatus
+from modelwright.ports.capabilities import Capabilities
+from modelwright.ports.workloads import Gateway, Kept, Placement, Server, ServerStatus
 from modelwright.reconcile import names, owners
 from modelwright.reconcile.joint_inference_service_problems import Problem
 from modelwright.reconcile.joint_inference_service_sides import Side

@@ -14,7 +14,8 @@ from modelwright.api.fields import Progress
 from modelwright.api.meta import Condition, Metadata, OwnerReference
 from modelwright.api.model import Model, ModelSpec
 from modelwright.api.model_version import ModelVersion, ModelVersionStatus
-from modelwright.ports.workloads import BuildImage, BuildResult, Capabilities, Failure, Placement, Task, TaskStatus
+from modelwright.ports.capabilities import Capabilities
+from modelwright.ports.workloads import BuildImage, BuildResult, Failure, Placement, Task, TaskStatus
 from modelwright.reconcile import conditions, names, owners, requests
 from modelwright.reconcile.findings import first_finding
 from modelwright.reconcile.model_version_checks import CHECKS

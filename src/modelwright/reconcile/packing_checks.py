@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from modelwright.api.storage import Storage
-from modelwright.ports.workloads import Capabilities
+from modelwright.ports.capabilities import Capabilities
 from modelwright.reconcile.findings import Finding
 from modelwright.reconcile.repositories import has_host
 from modelwright.reconcile.storage import kind_of_storage

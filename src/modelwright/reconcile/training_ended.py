@@ -9,7 +9,7 @@ import msgspec
 from modelwright.api.meta import Condition
 from modelwright.api.model_version import ModelVersion
 from modelwright.api.training_model import TrainingModel
-from modelwright.ports.workloads import Capabilities
+from modelwright.ports.capabilities import Capabilities
 from modelwright.reconcile import conditions
 from modelwright.reconcile.plan import Plan
 from modelwright.reconcile.storage import node_of

@@ -14,7 +14,8 @@ import msgspec
 from modelwright.api.meta import Condition
 from modelwright.api.model_version import ModelVersion
 from modelwright.api.training_model import TrainingModel, WorkerCounts
-from modelwright.ports.workloads import Capabilities, Failure, TaskStatus
+from modelwright.ports.capabilities import Capabilities
+from modelwright.ports.workloads import Failure, TaskStatus
 from modelwright.reconcile import conditions, requests
 from modelwright.reconcile.findings import first_finding
 from modelwright.reconcile.plan import Plan

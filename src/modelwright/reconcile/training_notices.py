@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modelwright.api.training_model import TrainingModel
-from modelwright.ports.workloads import Capabilities
+from modelwright.ports.capabilities import Capabilities
 from modelwright.reconcile import requests
 from modelwright.reconcile.plan import Notice
 from modelwright.reconcile.storage import node_of

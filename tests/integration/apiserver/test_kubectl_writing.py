@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.integration.apiserver.kubectl import Kubectl
 from tests.integration.apiserver.manifests import INFERENCE, VERSION, model, models
-from tests.integration.apiserver.test_kubectl_reading import read_until
 
 UNKNOWN = VERSION + "  colour: red\n  shape: round\n"
 CREATED = "modelversion.model.kubedl.io/resnet-1 created\n"
@@ -208,16 +207,15 @@ def test_a_finalizer_holds_and_delete_waits_for_it(kubectl: Kubectl) -> None:
     held = model("held").replace("  name: held\n", "  name: held\n  finalizers: [example.com/hold]\n")
     kubectl.run("create", "-f", "-", stdin=held)
     deleting = kubectl.start("delete", "mo", "held", "--wait=true")
-    watching = kubectl.start("get", "mo", "held", "-o", "jsonpath={.metadata.deletionTimestamp}{'\\n'}", "--watch")
     try:
-        read_until(watching, "Z")
+        # `get NAME --watch` would not do: kubectl passes over what happens between its get and the start of its watch.
+        kubectl.run("wait", "mo/held", "--for=jsonpath={.metadata.deletionTimestamp}", "--timeout=60s")
         assert deleting.poll() is None
         kubectl.run("patch", "mo", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
         assert deleting.communicate(timeout=60)[0].startswith('model.model.kubedl.io "held" deleted')
     finally:
-        for process in (deleting, watching):
-            process.kill()
-            process.communicate()
+        deleting.kill()
+        deleting.communicate()
     assert "NotFound" in kubectl.fail("get", "mo", "held")
 
 

@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from modelwright.adapters.embedded.workloads.changes import Changes
+from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.errors import ModelwrightError, NotFound, Unavailable
 from modelwright.ports.workloads import (
     BuildImage,
     BuildResult,
-    Capabilities,
     Command,
     Failure,
     Gateway,

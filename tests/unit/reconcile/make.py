@@ -13,7 +13,8 @@ from modelwright.api.model import Model
 from modelwright.api.model_version import ModelVersion, ModelVersionSpec, ModelVersionStatus
 from modelwright.api.storage import LocalStorage, Storage
 from modelwright.api.training_model import TrainingModel, TrainingModelSpec, TrainingModelStatus
-from modelwright.ports.workloads import BuildResult, Capabilities, Failure, ServerStatus, TaskStatus
+from modelwright.ports.capabilities import Capabilities
+from modelwright.ports.workloads import BuildResult, Failure, ServerStatus, TaskStatus
 from modelwright.reconcile.plan import Plan
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -26,7 +26,8 @@ from tests.unit.reconcile.make import (
 from modelwright.api.meta import OwnerReference
 from modelwright.api.model_version import ModelVersion, ModelVersionStatus
 from modelwright.api.storage import NFS, Storage
-from modelwright.ports.workloads import BuildImage, Capabilities, HostPath, Progress, TaskStatus
+from modelwright.ports.capabilities import Capabilities
+from modelwright.ports.workloads import BuildImage, HostPath, Progress, TaskStatus
 from modelwright.reconcile.model_version import Observed, reconcile
 from modelwright.reconcile.plan import Plan
 from modelwright.reconcile.retries import ATTEMPTS

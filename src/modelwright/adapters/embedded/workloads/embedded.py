@@ -23,10 +23,10 @@ from modelwright.adapters.embedded.workloads.sampler import MemorySampler
 from modelwright.adapters.embedded.workloads.server import ServerSupervisor
 from modelwright.adapters.embedded.workloads.site import GATEWAY_COMMAND, SERVER_COMMAND, Site
 from modelwright.adapters.embedded.workloads.timing import Timing
+from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.errors import NotFound, Unavailable
 from modelwright.ports.workloads import (
     BuildImage,
-    Capabilities,
     Owner,
     Server,
     Task,

@@ -1,0 +1,1 @@
+"""The operator on Kubernetes: what `modelwright operator` runs in a Deployment."""
