@@ -45,8 +45,9 @@ def cache_root() -> pathlib.Path:
 def bin_dir() -> pathlib.Path:
     """The folder of the built programs: its name is a digest of every pin."""
     digest = hashlib.sha256(f"{KUBERNETES_VERSION} {sorted(GO_PROGRAMS)}".encode())
-    for pin in sorted(HERE.glob("*/go.*")):
-        digest.update(pin.read_bytes())
+    for module in sorted({module for module, _ in GO_PROGRAMS.values()}):
+        for pin in ("go.mod", "go.sum"):
+            digest.update((HERE / module / pin).read_bytes())
     return cache_root() / digest.hexdigest()[:16]
 
 
