@@ -6,6 +6,7 @@ so that a second run finds them and a changed pin never finds the old ones.
 
     install.py            install what is missing, print the folder of the built programs
     install.py --print    only print that folder
+    install.py --bench    also build what only `make bench-cluster` runs; prints both paths
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ GO_PROGRAMS = {
     "kaniko": ("kaniko", "github.com/GoogleContainerTools/kaniko/cmd/executor"),
     "helm": ("helm", "helm.sh/helm/v3/cmd/helm"),
 }
+BENCH_PROGRAM = ("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
+"""Fake nodes and pods, in a folder of its own: tests run on real ones."""
 
 
 def cache_root() -> pathlib.Path:
@@ -44,11 +47,17 @@ def cache_root() -> pathlib.Path:
 
 def bin_dir() -> pathlib.Path:
     """The folder of the built programs: its name is a digest of every pin."""
-    digest = hashlib.sha256(f"{KUBERNETES_VERSION} {sorted(GO_PROGRAMS)}".encode())
-    for module in sorted({module for module, _ in GO_PROGRAMS.values()}):
+    modules = sorted({module for module, _ in GO_PROGRAMS.values()})
+    return cache_root() / pinned(f"{KUBERNETES_VERSION} {sorted(GO_PROGRAMS)}", modules)
+
+
+def pinned(what: str, modules: list[str]) -> str:
+    """A name for what is built from these modules."""
+    digest = hashlib.sha256(what.encode())
+    for module in modules:
         for pin in ("go.mod", "go.sum"):
             digest.update((HERE / module / pin).read_bytes())
-    return cache_root() / digest.hexdigest()[:16]
+    return digest.hexdigest()[:16]
 
 
 def version_flags() -> str:
@@ -58,9 +67,8 @@ def version_flags() -> str:
     return f"-s -w -X {base}.gitVersion=v{KUBERNETES_VERSION} -X {base}.gitMajor={major} -X {base}.gitMinor={minor}"
 
 
-def build(name: str, destination: pathlib.Path) -> None:
+def build(name: str, module: str, package: str, destination: pathlib.Path) -> None:
     """Build one Go program into `destination`, atomically: a half-written program is never found."""
-    module, package = GO_PROGRAMS[name]
     flags = version_flags() if module == "kubernetes" else "-s -w"
     partial = destination / f".{name}.{os.getpid()}"
     command = ["go", "build", "-mod=readonly", "-trimpath", "-ldflags", flags, "-o", str(partial), package]
@@ -69,17 +77,28 @@ def build(name: str, destination: pathlib.Path) -> None:
 
 
 def install_go_programs() -> None:
-    destination = bin_dir()
+    for name, (module, package) in GO_PROGRAMS.items():
+        install_go_program(name, module, package, bin_dir())
+
+
+def install_bench_program() -> pathlib.Path:
+    """Build it where it is missing; its path."""
+    name, module, package = BENCH_PROGRAM
+    folder = cache_root() / f"{name}-{pinned(name, [module])}"
+    install_go_program(name, module, package, folder)
+    return folder / name
+
+
+def install_go_program(name: str, module: str, package: str, destination: pathlib.Path) -> None:
+    if (destination / name).exists():
+        return
+    if shutil.which("go") is None:
+        raise SystemExit(f"install: {name} is built with Go >= 1.25, and there is no `go` on PATH")
     destination.mkdir(parents=True, exist_ok=True)
-    for name in GO_PROGRAMS:
-        if (destination / name).exists():
-            continue
-        if shutil.which("go") is None:
-            raise SystemExit(f"install: {name} is built with Go >= 1.25, and there is no `go` on PATH")
-        began = time.monotonic()
-        print(f"install: building {name} ...", file=sys.stderr, flush=True)
-        build(name, destination)
-        print(f"install: built {name} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    began = time.monotonic()
+    print(f"install: building {name} ...", file=sys.stderr, flush=True)
+    build(name, module, package, destination)
+    print(f"install: built {name} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
 def install_apt_packages() -> None:
@@ -98,3 +117,5 @@ if __name__ == "__main__":
         install_apt_packages()
         install_go_programs()
     print(bin_dir())
+    if "--bench" in sys.argv[1:]:
+        print(install_bench_program())
