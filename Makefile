@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench generate lock tools clean
+.PHONY: help demo test lint format bench bench-cluster cluster generate lock tools clean
 
 help: ## Show what there is to make
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .stamps/demo ## Set everything up and show all of it on this machine: ends with `demo: PASS`
 	@$(BIN)/python examples/digits/demo
@@ -24,6 +24,13 @@ format: .stamps/dev ## Put the code in shape
 
 bench: .stamps/dev ## Measure speed and memory, against named peers where there are any
 	@$(BIN)/python bench/run.py $(if $(QUICK),--quick)
+
+bench-cluster: .stamps/dev ## Measure the operator on a real kube-apiserver with fake nodes (Linux, Go)
+	@$(BIN)/python bench/cluster.py $(if $(QUICK),--quick)
+
+cluster: .stamps/dev ## Start a real cluster of two nodes to play with (Debian, root, Go); says how to use and stop it
+	@$(PYTHON) tests/tools/install.py --cluster >/dev/null
+	@$(BIN)/python -m tests.cluster.rig up
 
 generate: .stamps/dev ## Write the CRDs, OpenAPI documents and the field reference anew
 	@$(BIN)/python -m modelwright.api.generate

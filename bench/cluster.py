@@ -1,0 +1,299 @@
+"""The operator on a real kube-apiserver, with kwok for nodes and pods: `make bench-cluster`.
+
+    python bench/cluster.py [--quick] [--versions N] [--settled N]
+
+Storm: ModelVersions on NFS storage, created at once over 16 connections, until all are Ready and nothing of their
+builds is left. The pods are done at once, so what is measured is the operator and Kubernetes itself.
+Held: versions that are built already; what the operator writes and costs while nothing happens, how long a restart
+takes until it has caught up, and how soon a new version among them has its Job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import math
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.cluster_plane import DIGEST, REGISTRY, Operator, connected, control_plane, make, operator, until
+from tests.contract.kube_apiserver import KubeApiserver
+
+from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
+from modelwright.adapters.kubernetes.resource import Resource, of_kind
+from modelwright.adapters.kubernetes.watch import watch_once
+from modelwright.api.kinds import MODEL, MODEL_VERSION
+
+NAMESPACE = "default"
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+OURS = Selection(labels="app.kubernetes.io/managed-by=modelwright")
+VERSIONS = of_kind(MODEL_VERSION)
+CONNECTIONS = 16
+MODELS = 20
+
+
+def report(what: str, value: str, goal: str = "") -> None:
+    print(f"  {what:58} {value:>16}  {goal}", flush=True)
+
+
+def version(name: str, model: str) -> dict[str, Any]:
+    return {
+        "apiVersion": VERSIONS.api_version,
+        "kind": VERSIONS.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "modelName": model,
+            "createdBy": "bench",
+            "imageRepo": "models/bench",
+            "storage": {"nfs": {"server": "nas.example.com", "path": f"/models/{name}"}},
+        },
+    }
+
+
+async def create_all(server: KubeApiserver, bodies: list[Any], resource: Resource) -> None:
+    """Over 16 connections."""
+
+    async def some(part: list[Any]) -> None:
+        async with connected(server) as client:
+            for body in part:
+                await make(client, resource, NAMESPACE, body)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(CONNECTIONS):
+            group.create_task(some(bodies[number::CONNECTIONS]))
+
+
+async def ready_count(client: KubernetesClient) -> int:
+    return sum(bool(item.get("status", {}).get("imageDigest")) for item in await client.list(VERSIONS))
+
+
+async def left_over(client: KubernetesClient) -> int:
+    return sum([len(await client.list(kind, OURS)) for kind in (JOBS, CLAIMS, VOLUMES)])
+
+
+# Storm --------------------------------------------------------------------------------------------------------------
+
+
+async def storm(server: KubeApiserver, running: Operator, count: int) -> None:
+    async with connected(server) as client:
+        await until(wait_ready(running), "the operator is ready")
+        cpu, began = running.cpu(), time.perf_counter()
+        peak = Peak(running)
+        watching = asyncio.create_task(peak.follow())
+        bodies = [version(f"storm-{number}", f"model-{number % MODELS}") for number in range(count)]
+        await create_all(server, bodies, VERSIONS)
+        report(f"{count} ModelVersions created", f"{time.perf_counter() - began:.1f} s")
+        await until(lambda: reached(client, count), "all versions are built", 600)
+        built, used = time.perf_counter() - began, running.cpu() - cpu
+        report("all builds done", f"{built:.1f} s", "goal <= 60 s")
+        report("operator CPU until then", f"{used:.1f} s", "goal <= 20 s")
+        await until(lambda: nothing_left(client), "nothing of the builds is left", 600)
+        report("no Job, claim or PersistentVolume left", f"{time.perf_counter() - began:.1f} s")
+        report("operator CPU in all", f"{running.cpu() - cpu:.1f} s")
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+        report("operator memory, peak", f"{peak.most:.0f} MiB", "goal <= 150 MiB")
+
+
+def wait_ready(running: Operator) -> Any:
+    async def probe() -> bool:
+        return await asyncio.to_thread(running.ready)
+
+    return probe
+
+
+async def reached(client: KubernetesClient, count: int) -> bool:
+    await asyncio.sleep(0.5)
+    return await ready_count(client) >= count
+
+
+async def nothing_left(client: KubernetesClient) -> bool:
+    return await left_over(client) == 0
+
+
+class Peak:
+    """The most memory that was seen."""
+
+    def __init__(self, running: Operator) -> None:
+        self._running = running
+        self.most = 0.0
+
+    async def follow(self) -> None:
+        while True:
+            self.most = max(self.most, self._running.memory())
+            await asyncio.sleep(0.1)
+
+
+# Held ---------------------------------------------------------------------------------------------------------------
+
+
+async def fill(server: KubeApiserver, count: int) -> None:
+    """Versions as they stand when they are built: nothing but the operator's own last look is missing."""
+    bodies = [version(f"held-{number:05}", f"model-{number % MODELS}") for number in range(count)]
+    await create_all(server, bodies, VERSIONS)
+    async with connected(server) as client:
+        have = await client.list(VERSIONS)
+    todo = [item for item in have if not item.get("status", {}).get("imageDigest")]
+
+    async def some(part: list[Any]) -> None:
+        async with connected(server) as client:
+            for item in part:
+                status = {
+                    "image": "models/bench:v1",
+                    "imageDigest": DIGEST,
+                    "resolvedImage": f"{REGISTRY}/models/bench@{DIGEST}",
+                    "imageBuildPhase": "ImageBuildSucceeded",
+                    "finishTime": "2026-01-01T00:00:00Z",
+                    "attempts": 1,
+                }
+                name = item["metadata"]["name"]
+                await client.merge_patch(VERSIONS, NAMESPACE, name, {"status": status}, subresource="status")
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(CONNECTIONS):
+            group.create_task(some(todo[number::CONNECTIONS]))
+
+
+async def settle(server: KubeApiserver, seconds: float = 10.0) -> None:
+    """Until nothing of our kinds has been written for a while."""
+    async with connected(server) as client:
+        before, since = "", time.monotonic()
+        while time.monotonic() - since < seconds:
+            now = await newest(client)
+            if now != before:
+                before, since = now, time.monotonic()
+            await asyncio.sleep(1)
+
+
+async def newest(client: KubernetesClient) -> str:
+    """The newest version of any object of ours."""
+    found = [item for kind in (VERSIONS, of_kind(MODEL)) for item in await client.list(kind)]
+    return str(max(int(item["metadata"]["resourceVersion"]) for item in found))
+
+
+async def held(server: KubeApiserver, running: Operator, seconds: float) -> None:
+    writes, cpu, began = running.metric(WRITES), running.cpu(), time.monotonic()
+    async with connected(server) as client:
+        before = await newest(client)
+        await asyncio.sleep(seconds)
+        same = await newest(client) == before
+    elapsed = time.monotonic() - began
+    report(f"writes in {seconds:.0f} s, the lease's apart", f"{running.metric(WRITES) - writes:.0f}", "goal 0")
+    report("objects as they were", "yes" if same else "NO", "goal yes")
+    report("operator CPU", f"{100 * (running.cpu() - cpu) / elapsed:.2f} %", "goal <= 2 %")
+    report("operator memory", f"{running.memory():.0f} MiB", "goal <= 300 MiB")
+
+
+WRITES = "modelwright_api_writes_total"
+
+
+async def latencies(server: KubeApiserver, count: int) -> None:
+    """From the creation of one more version to its Job, each on its own."""
+    taken: list[float] = []
+    async with connected(server) as client, jobs_seen(client) as seen:
+        for number in range(count):
+            began = time.perf_counter()
+            name = f"late-{number:04}"
+            await client.create(VERSIONS, NAMESPACE, version(name, f"model-{number % MODELS}"))
+            taken.append(await asyncio.wait_for(seen(name), 60) - began)
+    taken.sort()
+    report("new version to its Job, p50", f"{1000 * statistics.median(taken):.0f} ms")
+    place = max(0, math.ceil(0.99 * len(taken)) - 1)
+    report(f"new version to its Job, p99 of {count}", f"{1000 * taken[place]:.0f} ms", "goal <= 1000 ms")
+
+
+@contextlib.asynccontextmanager
+async def jobs_seen(client: KubernetesClient) -> AsyncIterator[Any]:
+    """A function that waits for the Job of a version and tells when it came."""
+    when: dict[str, float] = {}
+    changed = asyncio.Event()
+    _, since = await client.list_bytes(JOBS, OURS)
+
+    async def follow() -> None:
+        import msgspec
+
+        async for line in watch_once(client, JOBS, since, OURS, seconds=3600):
+            if line.type == "ADDED":
+                owner = msgspec.json.decode(line.object)["metadata"]["ownerReferences"][0]["name"]
+                when.setdefault(owner, time.perf_counter())
+                changed.set()
+
+    async def seen(name: str) -> float:
+        while name not in when:
+            changed.clear()
+            await changed.wait()
+        return when[name]
+
+    watching = asyncio.create_task(follow())
+    try:
+        yield seen
+    finally:
+        watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watching
+
+
+# All of it ----------------------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def restart(running: Operator, began: float) -> None:
+    await until(wait_ready(running), "the operator is ready")
+    while running.metric("workqueue_depth") > 0:
+        await asyncio.sleep(0.1)
+    report("restart until caught up", f"{time.perf_counter() - began:.1f} s", "goal <= 15 s")
+
+
+def main() -> None:
+    arguments = parsed()
+    with tempfile.TemporaryDirectory(prefix="mw-bench-") as name, control_plane(Path(name)) as server:
+        folder = Path(name)
+        print(f"storm: {arguments.versions} versions at once")
+        with operator(server, folder, free_port()) as running:
+            asyncio.run(storm(server, running, arguments.versions))
+        print(f"held: {arguments.settled} versions that are built")
+        asyncio.run(fill(server, arguments.settled - arguments.versions))
+        with operator(server, folder, free_port()) as running:
+            asyncio.run(until(wait_ready(running), "the operator is ready"))
+            asyncio.run(settle(server))
+        began = time.perf_counter()
+        with operator(server, folder, free_port()) as running:
+            asyncio.run(restart(running, began))
+            asyncio.run(settle(server))
+            asyncio.run(held(server, running, arguments.seconds))
+            asyncio.run(latencies(server, arguments.late))
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of everything")
+    parser.add_argument("--versions", type=int, default=1000)
+    parser.add_argument("--settled", type=int, default=5000)
+    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--late", type=int, default=100)
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.versions, arguments.settled = arguments.versions // 10, arguments.settled // 10
+        arguments.seconds, arguments.late = 30.0, 20
+    return arguments
+
+
+if __name__ == "__main__":
+    main()
