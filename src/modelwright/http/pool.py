@@ -16,19 +16,23 @@ class Pool:
         self._idle: deque[Connection] = deque()
         self._closed = False
 
-    async def exchange(self, head: bytes, body: bytes, *, again: bool, limit: int = 0) -> Response:
+    async def exchange(
+        self, head: bytes, body: bytes, *, again: bool, limit: int = 0, before: Callable[[], None] | None = None
+    ) -> Response:
         """The whole answer, whatever its status; its body has `limit` bytes at most (0: any).
 
         `again`: a request that changes nothing is sent once more if a kept connection turns out to be closed. A server
-        may do that just as it is used. Raises Lost, TooLong, and what `connect` raises.
+        may do that just as it is used. `before` is called once a connection is at hand, with nothing awaited between
+        it and the sending: what it raises keeps the request from being sent.
+        Raises Lost, TooLong, and what `connect` and `before` raise.
         """
         connection, reused = await self._checkout()
         try:
-            return await self._over(connection, head, body, limit)
+            return await self._over(connection, head, body, limit, before)
         except Lost as lost:
             if not reused or lost.began or not again:
                 raise
-        return await self._over(await self._connect(), head, body, limit)
+        return await self._over(await self._connect(), head, body, limit, before)
 
     async def aclose(self) -> None:
         """Close all idle connections, and those that are in use as soon as they are not."""
@@ -36,8 +40,12 @@ class Pool:
         while self._idle:
             await self._idle.pop().close()
 
-    async def _over(self, connection: Connection, head: bytes, body: bytes, limit: int) -> Response:
+    async def _over(
+        self, connection: Connection, head: bytes, body: bytes, limit: int, before: Callable[[], None] | None
+    ) -> Response:
         try:
+            if before is not None:
+                before()
             status = await connection.send(head, body)
             response = Response(status, connection.headers, await connection.body(limit))
         except BaseException:

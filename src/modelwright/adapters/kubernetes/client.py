@@ -15,7 +15,7 @@ import msgspec
 from modelwright.adapters.kubernetes.access import Access
 from modelwright.adapters.kubernetes.faults import refusal
 from modelwright.adapters.kubernetes.resource import Resource
-from modelwright.adapters.kubernetes.transport import Request, Response, Stream, Transport
+from modelwright.adapters.kubernetes.transport import Answered, Guard, Request, Response, Stream, Transport
 from modelwright.ports.errors import Expired, Unavailable
 
 JSON = dict[str, Any]
@@ -70,11 +70,19 @@ class KubernetesClient:
     """Talks to one API server with one identity; close it with `aclose` or `async with`.
 
     Every method raises Unavailable where no good answer came, Forbidden, and what its docstring adds.
-    `field_manager` is the name under which changes are noted in managedFields.
+    `field_manager` is the name under which changes are noted in managedFields. `guard` is called right before each
+    writing request is sent: what it raises keeps it from being sent. `answered` is told how each request was answered.
     """
 
-    def __init__(self, access: Access, *, field_manager: str = "modelwright") -> None:
-        self._transport = Transport(access)
+    def __init__(
+        self,
+        access: Access,
+        *,
+        field_manager: str = "modelwright",
+        guard: Guard | None = None,
+        answered: Answered | None = None,
+    ) -> None:
+        self._transport = Transport(access, guard=guard, answered=answered)
         self._manager = field_manager
         self.url = self._transport.url
         self.namespace = access.namespace

@@ -6,7 +6,7 @@ Redirects are not followed, since they would carry the credential elsewhere.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import NamedTuple
 
@@ -20,8 +20,11 @@ from modelwright.ports.errors import Invalid, Unavailable
 MAX_CONNECTIONS = 32
 REQUEST_SECONDS = 60.0
 UNAUTHORIZED = 401
+READS = ("GET", "HEAD", "OPTIONS")
+Guard = Callable[[], None]
+Answered = Callable[[str, int], None]
 
-__all__ = ["Request", "Response", "Stream", "Transport"]
+__all__ = ["Answered", "Guard", "Request", "Response", "Stream", "Transport"]
 
 
 class Stream(NamedTuple):
@@ -42,14 +45,20 @@ class Request(NamedTuple):
 
 
 class Transport:
-    """Sends requests to the server of one access. Use it from one event loop, and close it."""
+    """Sends requests to the server of one access. Use it from one event loop, and close it.
 
-    def __init__(self, access: Access) -> None:
+    `guard` is called right before each request that could change something is sent: what it raises keeps it from being
+    sent. `answered` is told the method and the status of each answer.
+    """
+
+    def __init__(self, access: Access, *, guard: Guard | None = None, answered: Answered | None = None) -> None:
         self._dialer = Dialer(access)
         self._credentials = Credentials(access)
         self._impersonation = _impersonation(access)
         self._pool = Pool(self._connect)
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
+        self._guard = guard
+        self._answered = answered
         self.url = f"{self._dialer.address.scheme}://{self._dialer.address.authority}"
 
     async def request(self, request: Request, seconds: float = REQUEST_SECONDS) -> Response:
@@ -80,6 +89,7 @@ class Transport:
                 raise Unavailable(f"{self.url} did not answer in {seconds:.0f} s", reason="TimedOut") from None
             except (Lost, TooLong):
                 raise self._lost() from None
+            self._count(request, status)
             if status == UNAUTHORIZED:
                 self._credentials.renew()
             async with aclosing(self._chunks(connection)) as chunks:
@@ -93,10 +103,19 @@ class Transport:
         await self._pool.aclose()
 
     async def _exchange(self, request: Request) -> Response:
+        head, reads = await self._head(request), request.method in READS
         try:
-            return await self._pool.exchange(await self._head(request), request.body, again=request.method == "GET")
+            response = await self._pool.exchange(
+                head, request.body, again=request.method == "GET", before=None if reads else self._guard
+            )
         except (Lost, TooLong):
             raise self._lost() from None
+        self._count(request, response.status)
+        return response
+
+    def _count(self, request: Request, status: int) -> None:
+        if self._answered is not None:
+            self._answered(request.method, status)
 
     async def _connect(self) -> Connection:
         return Connection(*await self._dialer.dial(await self._credentials.current()))
