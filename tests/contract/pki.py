@@ -26,8 +26,13 @@ class Authority:
         self.ca_file = folder / "ca.crt"
         self.ca_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, *, groups: tuple[str, ...] = (), client: bool = False) -> tuple[Path, Path]:
-        """The files of a certificate and its key: for a server on loopback, or for a client (user name, groups)."""
+    def issue(
+        self, name: str, *, groups: tuple[str, ...] = (), client: bool = False, hosts: tuple[str, ...] = ()
+    ) -> tuple[Path, Path]:
+        """The files of a certificate and its key: for a client (user name, groups), or for a server.
+
+        A server is known on loopback and at `hosts`, names or addresses.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(name, groups), self._name, key.public_key(), self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -35,7 +40,8 @@ class Authority:
         purpose = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
         builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
         if not client:
-            builder = builder.add_extension(x509.SubjectAlternativeName(_LOOPBACK), critical=False)
+            known_as = x509.SubjectAlternativeName([*_LOOPBACK, *(_host(host) for host in hosts)])
+            builder = builder.add_extension(known_as, critical=False)
         certificate_file = self._folder / f"{name}.crt"
         certificate = builder.sign(self._key, hashes.SHA256())
         certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
@@ -43,6 +49,13 @@ class Authority:
 
 
 _LOOPBACK = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
 
 
 def write_key(path: Path, key: ec.EllipticCurvePrivateKey | None = None) -> Path:
@@ -70,7 +83,7 @@ def _builder(
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=2))
+        .not_valid_after(now + timedelta(days=30))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), critical=False)
     )

@@ -1,0 +1,80 @@
+"""Where a cluster keeps what it has, outside the checkout, and what a test or a person finds it by."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from tests.cluster.rig.names import Names
+
+INSTALL = Path(__file__).parents[2] / "tools" / "install.py"
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """A node: its name and address, and the folder that is its root file system."""
+
+    name: str
+    address: str
+    root: str
+
+
+class RegistryState(msgspec.Struct, frozen=True):
+    """A registry: HOST:PORT, and, where it is private, who may use it and by which authority it is known."""
+
+    host: str
+    user: str = ""
+    password: str = ""
+    ca_file: str = ""
+
+
+class State(msgspec.Struct, frozen=True):
+    """A running cluster, as its state file says it."""
+
+    names: Names
+    folder: str
+    programs: str
+    kubeconfig: str
+    nodes: tuple[NodeState, ...]
+    registry: RegistryState
+    private_registry: RegistryState
+    audit_log: str
+
+
+def clusters() -> Path:
+    """The folder of all clusters: XDG_CACHE_HOME or ~/.cache, then modelwright/clusters."""
+    return cache() / "clusters"
+
+
+def cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "modelwright"
+
+
+def folder(name: str) -> Path:
+    return clusters() / name
+
+
+def state_file(name: str) -> Path:
+    return folder(name) / "state.json"
+
+
+def write(state: State) -> Path:
+    """Write the state file, last of all: a cluster that has one is ready."""
+    file = state_file(state.names.name)
+    partial = file.with_suffix(".partial")
+    partial.write_bytes(msgspec.json.format(msgspec.json.encode(state)))
+    partial.chmod(0o600)
+    return partial.rename(file)
+
+
+def read(file: Path) -> State:
+    return msgspec.json.decode(file.read_bytes(), type=State)
+
+
+def programs() -> Path:
+    """The folder of the Go programs that tests/tools/install.py builds."""
+    printed = subprocess.run([sys.executable, INSTALL, "--print"], check=True, capture_output=True, text=True)
+    return Path(printed.stdout.strip())
