@@ -55,10 +55,10 @@ MODEL_VERSION = Kind(
     immutable=True,
     columns=(
         Column("Model", ".spec.modelName", description="The Model that this is a version of."),
-        Column("Image", ".status.image", description="The image."),
-        Column("Phase", ".status.imageBuildPhase", description="How the build stands."),
         _READY,
-        _REASON,
+        msgspec.structs.replace(_REASON, priority=0),
+        Column("Image", ".status.image", description="The image."),
+        Column("Phase", ".status.imageBuildPhase", priority=1, description="How the build stands."),
         Column("Digest", ".status.imageDigest", priority=1, description="The digest of the image."),
         Column("Size", ".status.sizeBytes", type="integer", priority=1, description="Bytes of the model's files."),
         Column("Created-By", ".spec.createdBy", priority=1, description="Who made the model."),

@@ -37,7 +37,10 @@ class AWSEfs(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw
     volume_handle: Annotated[
         str,
         Meta(max_length=1024),
-        doc("`FILESYSTEM:SUBPATH:ACCESSPOINT`, such as `fs-e8a95a42:/my/subpath:fsap-19f752f0068c22464`."),
+        doc(
+            "`FILESYSTEM:/SUBPATH:ACCESSPOINT`, such as `fs-e8a95a42:/my/subpath:fsap-19f752f0068c22464`; without a "
+            "subpath `FILESYSTEM::ACCESSPOINT`, without an access point `FILESYSTEM:/SUBPATH` or `FILESYSTEM`."
+        ),
     ]
     attributes: Annotated[
         dict[str, Line], Meta(max_length=32), doc("Attributes passed to the CSI driver (string to string).")

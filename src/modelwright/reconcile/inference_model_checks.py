@@ -6,9 +6,17 @@ from typing import Any
 
 from modelwright.api.inference_model import InferenceModel
 from modelwright.reconcile.findings import Check, Finding
+from modelwright.reconcile.programs import not_run_here
 
 EXTRAS = frozenset({"onnx", "sklearn", "tensorflow"})
 """Frameworks that an optional extra of the same name brings."""
+
+
+def is_not_run_here(model: InferenceModel, observed: Any) -> Finding | None:
+    """An image that there could be no container for is what `image_needs_containers` speaks of."""
+    if model.spec.image and observed.capabilities.containers:
+        return not_run_here("an InferenceModel with an image", "container", observed.capabilities)
+    return not_run_here("an InferenceModel", "modelServer", observed.capabilities)
 
 
 def image_needs_containers(model: InferenceModel, observed: Any) -> Finding | None:
@@ -44,4 +52,9 @@ def login_and_tls_are_not_implemented(model: InferenceModel, observed: Any) -> F
     )
 
 
-CHECKS: tuple[Check, ...] = (image_needs_containers, framework_is_not_available, login_and_tls_are_not_implemented)
+CHECKS: tuple[Check, ...] = (
+    is_not_run_here,
+    image_needs_containers,
+    framework_is_not_available,
+    login_and_tls_are_not_implemented,
+)

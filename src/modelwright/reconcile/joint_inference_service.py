@@ -16,12 +16,14 @@ from modelwright.api.meta import Condition
 from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.workloads import ServerStatus
 from modelwright.reconcile import conditions, requests
+from modelwright.reconcile.findings import Finding
 from modelwright.reconcile.joint_inference_service_children import made, respelled, superseded
 from modelwright.reconcile.joint_inference_service_gateway import gateway_name, gateway_problem, is_up, wanted_gateway
 from modelwright.reconcile.joint_inference_service_problems import Problem, problem_of
 from modelwright.reconcile.joint_inference_service_sides import Side, model_name, side_of
 from modelwright.reconcile.joint_inference_service_words import available, layers, told
 from modelwright.reconcile.plan import Notice, Plan
+from modelwright.reconcile.programs import not_run_here
 
 __all__ = ["Observed", "cloud_name", "edge_name", "gateway_name", "reconcile"]
 
@@ -56,6 +58,9 @@ def reconcile(jis: JointInferenceService, observed: Observed, now: datetime) -> 
         return Plan(untouched=True)
     if jis.metadata.deletion_timestamp is not None:
         return Plan()
+    finding = not_run_here("a JointInferenceService", "gateway", observed.capabilities)
+    if finding is not None:
+        return left_alone(jis, finding, now)
     edge = side_of(jis, "edge", observed.edge, observed.gateway)
     cloud = side_of(jis, "cloud", observed.cloud, observed.gateway)
     gateway = wanted_gateway(jis, edge, cloud, observed.capabilities)
@@ -71,6 +76,19 @@ def reconcile(jis: JointInferenceService, observed: Observed, now: datetime) -> 
         notices=once(jis, observed.capabilities),
         warn=any(problem.warn for problem in problems),
     )
+
+
+def left_alone(jis: JointInferenceService, finding: Finding, now: datetime) -> Plan:
+    """Where gateways are not run no model is made, asked or taken away either."""
+    generation = jis.metadata.generation
+    wanted = conditions.stalled(finding.reason, finding.message)
+    status = msgspec.structs.replace(
+        jis.status,
+        observed_generation=generation,
+        last_handled_reconcile_at=requests.requested_at(jis),
+        conditions=conditions.settle(wanted, jis.status.conditions, generation, now),
+    )
+    return Plan(status=status, keep=frozenset({gateway_name(jis)}))
 
 
 def status_of(

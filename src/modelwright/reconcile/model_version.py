@@ -16,7 +16,8 @@ from modelwright.api.model import Model, ModelSpec
 from modelwright.api.model_version import ModelVersion, ModelVersionStatus
 from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.workloads import BuildImage, BuildResult, Failure, Placement, Task, TaskStatus
-from modelwright.reconcile import conditions, names, owners, requests
+from modelwright.ports.workloads import Progress as SeenProgress
+from modelwright.reconcile import build_words, conditions, names, owners, requests
 from modelwright.reconcile.findings import first_finding
 from modelwright.reconcile.model_version_checks import CHECKS
 from modelwright.reconcile.plan import Notice, Plan
@@ -28,6 +29,8 @@ from modelwright.reconcile.storage import node_of, storage_source
 BUILDING = "ImageBuilding"
 SUCCEEDED = "ImageBuildSucceeded"
 FAILED = "ImageBuildFailed"
+MODEL_GROUP = "model.kubedl.io"
+PROGRESS_STEPS = 50
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -101,8 +104,14 @@ def model_reference(version: ModelVersion, model: Model | None) -> OwnerReferenc
 
 
 def former_owner(version: ModelVersion) -> OwnerReference | None:
-    """The Model that owns the version already."""
-    return next((owner for owner in version.metadata.owner_references if owner.kind == "Model"), None)
+    """The Model that owns the version already: of the name that its spec has, be it there still or not."""
+    wanted = (MODEL_GROUP, "Model", version.spec.model_name)
+    owners_now = version.metadata.owner_references
+    return next((one for one in owners_now if (group_of(one.api_version), one.kind, one.name) == wanted), None)
+
+
+def group_of(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
 
 
 # The build ----------------------------------------------------------------------------------------------------------
@@ -159,17 +168,31 @@ def build_task(version: ModelVersion, observed: Observed, number: int) -> Task:
 
 
 def building(version: ModelVersion, task: Task, seen: TaskStatus | None, number: int, now: datetime) -> Plan:
-    progress = seen.progress if seen else None
-    message = "packing the model and pushing its image" + (f", attempt {number} of {ATTEMPTS}" if number > 1 else "")
+    """It runs, or waits to. What it waits for is told, as a Warning, and goes on by itself once that is there."""
+    blocked = seen.failure if seen is not None and seen.phase == "Pending" else None
+    reason = blocked.reason if blocked is not None else BUILDING
+    message = build_words.building(number) if blocked is None else build_words.blocked(version, blocked, number)
     status = msgspec.structs.replace(
         version.status,
         image_build_phase=BUILDING,
         attempts=number,
         message=message,
-        progress=Progress(progress.bytes_done, progress.bytes_total) if progress else None,
+        progress=shown_progress(version.status.progress, seen.progress if seen else None),
     )
-    plan = settled(version, status, conditions.reconciling("ImageBuilding", message), now)
-    return msgspec.structs.replace(plan, workloads=(task,))
+    plan = settled(version, status, conditions.reconciling(reason, message), now)
+    return msgspec.structs.replace(plan, workloads=(task,), warn=blocked is not None)
+
+
+def shown_progress(before: Progress | None, seen: SeenProgress | None) -> Progress | None:
+    """Progress in steps of a fiftieth, so that a build costs so many writes at most, however often it reports."""
+    if seen is None:
+        return None
+    new = Progress(seen.bytes_done, seen.bytes_total)
+    if before is None or before.bytes_total != new.bytes_total or new.bytes_done < before.bytes_done:
+        return new
+    whole = new.bytes_total or new.bytes_done
+    far = (new.bytes_done - before.bytes_done) * PROGRESS_STEPS >= whole
+    return new if far or new.bytes_done == new.bytes_total else before
 
 
 def succeeded(version: ModelVersion, seen: TaskStatus, now: datetime) -> Plan:
@@ -216,22 +239,18 @@ def failed(version: ModelVersion, observed: Observed, task: Task, seen: TaskStat
 
 def waiting(version: ModelVersion, task: Task, failure: Failure, number: int, pause: timedelta, now: datetime) -> Plan:
     """Between two attempts. The task that failed is kept, since when it ended is when the pause began."""
-    message = f"attempt {number} of {ATTEMPTS} failed and is tried again: {failure.message}"
+    message = build_words.failed_attempt(failure, number)
     status = msgspec.structs.replace(version.status, attempts=number, message=message, progress=None)
     plan = settled(version, status, conditions.reconciling(failure.reason, message), now)
     return msgspec.structs.replace(plan, keep=frozenset({task.name}), requeue_after=pause.total_seconds(), warn=True)
 
 
 def given_up(version: ModelVersion, failure: Failure, number: int, now: datetime) -> Plan:
-    tried = f" (tried {number} times)" if number > 1 else ""
-    message = f"{failure.message}{tried}; once that is mended, {AGAIN}"
+    message = build_words.given_up(version, failure, number)
     status = msgspec.structs.replace(
         version.status, image_build_phase=FAILED, attempts=number, message=message, finish_time=now, progress=None
     )
     return settled(version, status, conditions.stalled(failure.reason, message), now)
-
-
-AGAIN = f"make a new ModelVersion, or set the annotation {requests.REQUESTED_AT} to the time now"
 
 
 # What is said -------------------------------------------------------------------------------------------------------

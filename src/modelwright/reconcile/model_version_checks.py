@@ -6,7 +6,7 @@ from typing import Any
 
 from modelwright.api.model_version import ModelVersion
 from modelwright.reconcile.findings import Check, Finding
-from modelwright.reconcile.packing_checks import there_is_no_registry, unsupported_storage
+from modelwright.reconcile.packing_checks import storage_is_forbidden, there_is_no_registry, unsupported_storage
 
 
 def storage_is_not_supported(version: ModelVersion, observed: Any) -> Finding | None:
@@ -24,4 +24,9 @@ def builder_needs_containers(version: ModelVersion, observed: Any) -> Finding | 
     )
 
 
-CHECKS: tuple[Check, ...] = (storage_is_not_supported, builder_needs_containers, there_is_no_registry)
+CHECKS: tuple[Check, ...] = (
+    storage_is_not_supported,
+    storage_is_forbidden,
+    builder_needs_containers,
+    there_is_no_registry,
+)

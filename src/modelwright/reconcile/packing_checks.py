@@ -9,6 +9,7 @@ from modelwright.ports.capabilities import Capabilities
 from modelwright.reconcile.findings import Finding
 from modelwright.reconcile.repositories import has_host
 from modelwright.reconcile.storage import kind_of_storage
+from modelwright.reconcile.storage_policy import forbidden_storage
 
 
 def unsupported_storage(storage: Storage, capabilities: Capabilities, instead: str) -> Finding | None:
@@ -18,6 +19,11 @@ def unsupported_storage(storage: Storage, capabilities: Capabilities, instead: s
         return None
     supported = ", ".join(sorted(capabilities.storage))
     return Finding("StorageNotSupported", f"{kind} storage needs a cluster; here there is {supported}: {instead}")
+
+
+def storage_is_forbidden(resource: Any, observed: Any) -> Finding | None:
+    """A check for whatever has a storage: the admin's policy."""
+    return forbidden_storage(resource.spec.storage, observed.capabilities.storage_policy)
 
 
 def there_is_no_registry(resource: Any, observed: Any) -> Finding | None:

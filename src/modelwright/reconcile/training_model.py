@@ -17,8 +17,9 @@ from modelwright.api.training_model import TrainingModel, WorkerCounts
 from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.workloads import Failure, TaskStatus
 from modelwright.reconcile import conditions, requests
-from modelwright.reconcile.findings import first_finding
+from modelwright.reconcile.findings import Finding, first_finding
 from modelwright.reconcile.plan import Plan
+from modelwright.reconcile.programs import not_run_here
 from modelwright.reconcile.training_attempts import (
     Attempt,
     deadline_of,
@@ -61,9 +62,18 @@ def reconcile(training: TrainingModel, observed: Observed, now: datetime) -> Pla
         return Plan(untouched=True)
     if training.metadata.deletion_timestamp is not None:
         return Plan()
+    finding = not_run_here("a TrainingModel", "command", observed.capabilities)
+    if finding is not None:
+        return left_alone(training, observed, finding, now)
     notices = once(training, observed.capabilities)
     training = start_again_if_asked(training, observed)
     return msgspec.structs.replace(decide(training, observed, now), notices=notices)
+
+
+def left_alone(training: TrainingModel, observed: Observed, finding: Finding, now: datetime) -> Plan:
+    """Where commands are not run nothing is begun, ended or made."""
+    running = (task.name for task in observed.tasks)
+    return settled(training, training.status, conditions.stalled(finding.reason, finding.message), now, running)
 
 
 def start_again_if_asked(training: TrainingModel, observed: Observed) -> TrainingModel:

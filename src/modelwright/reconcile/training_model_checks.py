@@ -7,7 +7,7 @@ from typing import Any
 
 from modelwright.api.training_model import TrainingModel
 from modelwright.reconcile.findings import Check, Finding
-from modelwright.reconcile.packing_checks import there_is_no_registry, unsupported_storage
+from modelwright.reconcile.packing_checks import storage_is_forbidden, there_is_no_registry, unsupported_storage
 from modelwright.reconcile.training_result import made_by
 from modelwright.reconcile.training_task import BASE_PATH, DATASETS_PATH, mount_path
 
@@ -81,6 +81,7 @@ CHECKS: tuple[Check, ...] = (
     image_needs_containers,
     no_command_to_run,
     storage_is_not_supported,
+    storage_is_forbidden,
     mount_path_is_the_root,
     mount_path_is_taken,
     there_is_no_registry,

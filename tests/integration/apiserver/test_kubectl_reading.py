@@ -57,10 +57,10 @@ def test_the_version_suits_kubectl(cluster: Kubectl) -> None:
 def test_get_prints_a_table_with_our_columns(kubectl: Kubectl) -> None:
     kubectl.run("create", "-f", "-", stdin=VERSION)
     header, row = lines(kubectl.run("get", "modelversions"))
-    assert header == ["NAME", "MODEL", "IMAGE", "PHASE", "READY", "AGE"]
+    assert header == ["NAME", "MODEL", "READY", "REASON", "IMAGE", "AGE"]
     assert row[:2] == ["resnet-1", "resnet"]
     wide = kubectl.run("get", "mv", "-o", "wide").splitlines()[0].split()
-    assert {"DIGEST", "SIZE", "CREATED-BY"} <= set(wide)
+    assert {"PHASE", "DIGEST", "SIZE", "CREATED-BY"} <= set(wide)
 
 
 def test_get_by_short_name_singular_category_and_name(kubectl: Kubectl) -> None:

@@ -95,6 +95,13 @@ HANDLES = (
         "fs-e8a95a42::fsap-068c22f0246419f75",
         "fs-e8a95a42:/dir1",
         "fs-e8a95a42",
+        "fs-e8a95a42:/",
+        "fs-0123456789abcdef0:/..a/b..c/.d",
     ],
-    ["", "e8a95a42", "fs-e8a95a42:", "fs-e8a95a42::", "fs-e8a95a42:dir1", "fs-e8a95a42:/a:b", "fs-e8a95a42:/a\n"],
+    [
+        *("", "e8a95a42", "fs-", "FS-E8A95A42", "fs-e8a95a42:", "fs-e8a95a42::", "fs-e8a95a42:dir1"),
+        *("fs-e8a95a42:/a:b", "fs-e8a95a42::/a", "fs-e8a95a42::fsap-"),
+        *("fs-e8a95a42:/a\n", "fs-e8a95a42:/a:", "fs-e8a95a42:fsap-19f752f0068c22464", "fs-e8a95a42:/a:fs-e8a95a42"),
+        *("fs-e8a95a42:/..", "fs-e8a95a42:/a/../b", "fs-e8a95a42:/a/.:fsap-19f752f0068c22464", "fs-e8a95a42:/a//b"),
+    ],
 )

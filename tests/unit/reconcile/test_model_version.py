@@ -207,6 +207,46 @@ def test_a_version_that_goes_away_with_its_former_model_makes_no_new_one() -> No
     assert reconcile(subject, Observed(model=None, tasks=(), capabilities=HERE), NOW).create == ()
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        OwnerReference(api_version="example.test/v1", kind="Model", name="digits", uid="u"),
+        OwnerReference(api_version="model.kubedl.io/v1alpha1", kind="Model", name="letters", uid="u"),
+        OwnerReference(api_version="model.kubedl.io/v1alpha1", kind="ModelVersion", name="digits", uid="u"),
+    ],
+    ids=["of another group", "of another name", "of another kind"],
+)
+def test_who_else_owns_a_version_keeps_no_model_from_owning_it(other: OwnerReference) -> None:
+    subject = version(metadata={"owner_references": (other,)})
+    owner = plan(subject).owner
+    assert owner is not None
+    assert (owner.uid, owner.controller, owner.block_owner_deletion) == ("model-uid", True, True)
+    assert len(reconcile(subject, Observed(model=None, tasks=(), capabilities=HERE), NOW).create) == 1
+
+
+def test_a_version_of_another_api_version_of_the_group_knows_its_model() -> None:
+    later = OwnerReference(api_version="model.kubedl.io/v1", kind="Model", name="digits", uid="model-uid")
+    assert plan(version(metadata={"owner_references": (later,)})).owner is None
+
+
+def test_while_its_model_is_being_deleted_a_new_version_neither_joins_it_nor_makes_another() -> None:
+    """`kubectl delete --cascade=foreground` keeps the Model until what it blocks for is gone: then another is made."""
+    going = model(deletion_timestamp=NOW, finalizers=("foregroundDeletion",))
+    waiting = plan(version(), owner=going)
+    assert (waiting.owner, waiting.create) == (None, ())
+    assert len(waiting.workloads) == 1
+    assert len(reconcile(version(), Observed(model=None, tasks=(), capabilities=HERE), NOW).create) == 1
+
+
+def test_a_version_that_was_orphaned_gets_a_model_again() -> None:
+    """`kubectl delete --cascade=orphan` takes the owner references away, then the Model: the versions stay."""
+    left = built()
+    assert len(reconcile(left, Observed(model=None, tasks=(), capabilities=HERE), NOW).create) == 1
+    adopted = plan(left).owner
+    assert adopted is not None
+    assert adopted.uid == "model-uid"
+
+
 def test_a_version_that_is_being_deleted_runs_nothing() -> None:
     assert plan(version(metadata={"deletion_timestamp": NOW})) == Plan()
 

@@ -111,6 +111,20 @@ def text(field: str) -> str:
     return f"(has(self.{field}) && self.{field} != '')"
 
 
+def volume_handle(at: str) -> Rule:
+    """What the CSI driver of AWS EFS takes: a file system, a folder in it, an access point to it."""
+    folder = r"/[^:\\x00-\\x1f\\x7f]*"
+    handle = f"^fs-[0-9a-f]{{8,40}}(:{folder}|:({folder})?:fsap-[0-9a-f]{{8,40}})?$"
+    clean = "!self.matches('/[.]{1,2}(/|:|$)|//')"
+    return Rule(
+        at=at,
+        rule=f"self.matches('{handle}') && {clean}",
+        message="must be FILESYSTEM, FILESYSTEM:/SUBPATH, FILESYSTEM::ACCESSPOINT or FILESYSTEM:/SUBPATH:ACCESSPOINT, "
+        "such as fs-e8a95a42:/my/subpath:fsap-19f752f0068c22464, and SUBPATH without '.', '..' and '//'",
+        id=at,
+    )
+
+
 def storage(at: str) -> tuple[Rule, ...]:
     """Exactly one place, spelled well."""
     one = Rule(
@@ -120,8 +134,6 @@ def storage(at: str) -> tuple[Rule, ...]:
         id=at,
     )
     address = "^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|[0-9A-Fa-f:]+)$"
-    folder = r"/[^:\\x00-\\x1f\\x7f]*"
-    handle = f"^fs-[0-9a-f]{{8,40}}(:{folder}|:({folder})?:fsap-[0-9a-f]{{8,40}})?$"
     return (
         one,
         absolute_path(f"{at}.localStorage.path"),
@@ -130,13 +142,7 @@ def storage(at: str) -> tuple[Rule, ...]:
         pattern(f"{at}.nfs.server", address, "must be a host name or an IP address", optional=False),
         absolute_path(f"{at}.nfs.path"),
         absolute_path(f"{at}.nfs.mountPath"),
-        pattern(
-            f"{at}.AWSEfs.volumeHandle",
-            handle,
-            "must be FILESYSTEM, FILESYSTEM:/SUBPATH, FILESYSTEM::ACCESSPOINT or FILESYSTEM:/SUBPATH:ACCESSPOINT, "
-            "such as fs-e8a95a42:/my/subpath:fsap-19f752f0068c22464",
-            optional=False,
-        ),
+        volume_handle(f"{at}.AWSEfs.volumeHandle"),
         name(f"{at}.persistentVolumeClaim.claimName", "a PersistentVolumeClaim", optional=False),
         relative_path(f"{at}.persistentVolumeClaim.subPath"),
     )
