@@ -1,0 +1,63 @@
+{{- define "modelwright.environment" -}}
+- name: MODELWRIGHT_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: MODELWRIGHT_POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: HOME
+  value: /tmp
+- name: MODELWRIGHT_LISTEN
+  value: "0.0.0.0:8080"
+- name: MODELWRIGHT_LEASE_NAME
+  value: {{ include "modelwright.operator" . }}
+- name: MODELWRIGHT_LEASE_DURATION
+  value: {{ .Values.lease.duration | quote }}
+- name: MODELWRIGHT_LEASE_RENEW_DEADLINE
+  value: {{ .Values.lease.renewDeadline | quote }}
+- name: MODELWRIGHT_LEASE_RETRY_PERIOD
+  value: {{ .Values.lease.retryPeriod | quote }}
+- name: MODELWRIGHT_LOG_FORMAT
+  value: {{ .Values.log.format }}
+- name: MODELWRIGHT_LOG_LEVEL
+  value: {{ .Values.log.level }}
+- name: MODELWRIGHT_AGENT_IMAGE
+  value: {{ .Values.build.image | default (include "modelwright.image" .) | quote }}
+{{- with .Values.build.kanikoImage }}
+- name: MODELWRIGHT_KANIKO_IMAGE
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.build.imagePullSecrets }}
+- name: MODELWRIGHT_IMAGE_PULL_SECRETS
+  value: {{ join "," . | quote }}
+{{- end }}
+- name: MODELWRIGHT_RUN_AS_USER
+  value: {{ .Values.build.runAsUser | int64 | quote }}
+- name: MODELWRIGHT_RUN_AS_GROUP
+  value: {{ .Values.build.runAsGroup | int64 | quote }}
+- name: MODELWRIGHT_BUILD_RESOURCES
+  value: {{ .Values.build.resources | toJson | quote }}
+{{- with .Values.registry.default }}
+- name: MODELWRIGHT_DEFAULT_REGISTRY
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.registry.plainHTTP }}
+- name: MODELWRIGHT_PLAIN_HTTP
+  value: {{ join "," . | quote }}
+{{- end }}
+- name: MODELWRIGHT_CREATE_VOLUMES
+  value: {{ .Values.storage.createVolumes | quote }}
+{{- with .Values.storage.allowHostPaths }}
+- name: MODELWRIGHT_ALLOW_HOST_PATHS
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.storage.allowNFSServers }}
+- name: MODELWRIGHT_ALLOW_NFS_SERVERS
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
