@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.operator import operator
 from tests.cluster.rig import state
 from tests.cluster.rig.cluster import Cluster
 from tests.cluster.rig.lifecycle import running_cluster
+
+__all__ = ["operator"]
 
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
 Kubectl = Callable[..., str]
