@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-
 from tests.cluster.operator import operator
 from tests.cluster.rig import state
 from tests.cluster.rig.cluster import Cluster
