@@ -12,14 +12,14 @@ import pytest
 import yaml
 from tests.contract.kube_apiserver import KubeApiserver
 from tests.contract.kube_rest import KubeRest, eventually, path_of
-from tests.unit.api.bases import EDGE
+from tests.unit.api.bases import EDGE, VERSION, patched
 from tests.unit.api.cases import RULE_CASES, RuleCase
 from tests.unit.api.objects import FAULTY, SHAPED, STATUSES, UNKNOWN, Sample
 
 from modelwright.api.admission import admit
 from modelwright.api.faults import unknown_message
 from modelwright.api.kind import Kind
-from modelwright.api.kinds import INFERENCE_MODEL, KINDS, by_kind
+from modelwright.api.kinds import INFERENCE_MODEL, KINDS, MODEL_VERSION, by_kind
 from modelwright.api.table import table_columns, table_row
 
 pytestmark = pytest.mark.apiserver
@@ -135,11 +135,60 @@ def test_a_crd_is_established_and_structural(kubernetes: KubeRest, kind: Kind) -
     assert conditions() == {"NamesAccepted": "True", "Established": "True"}
 
 
-def kubectl(server: KubeApiserver, cache: Path, *arguments: str) -> str:
+def run_kubectl(server: KubeApiserver, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(server.kubectl), f"--kubeconfig={server.kubeconfig}", f"--cache-dir={cache}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def kubectl(server: KubeApiserver, cache: Path, *arguments: str) -> str:
+    done = run_kubectl(server, cache, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.mark.usefixtures("kubernetes")
+@pytest.mark.parametrize("handle", ["fs-e8a95a42:dir1", "fs-e8a95a42:/a/../b:fsap-19f752f0068c22464", "nas:/models"])
+def test_kubectl_says_how_a_volume_handle_of_efs_is_spelled(
+    kube_apiserver: KubeApiserver, tmp_path: Path, handle: str
+) -> None:
+    wrong = patched(VERSION, {"spec.storage": {"AWSEfs": {"volumeHandle": handle}}})
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump(wrong))
+    done = run_kubectl(kube_apiserver, tmp_path, "apply", "-n", NAMESPACE, "-f", str(tmp_path / "wrong.yaml"))
+    assert done.returncode == 1
+    assert "spec.storage.AWSEfs.volumeHandle" in done.stderr
+    for form in ("FILESYSTEM,", "FILESYSTEM:/SUBPATH,", "FILESYSTEM::ACCESSPOINT", "FILESYSTEM:/SUBPATH:ACCESSPOINT"):
+        assert form in done.stderr
+
+
+def test_kubectl_shows_at_a_glance_what_a_version_is_waiting_for(
+    kubernetes: KubeRest, kube_apiserver: KubeApiserver, tmp_path: Path
+) -> None:
+    """On 80 columns, with an image as the seed spells it."""
+    ready = {"type": "Ready", "status": "False", "reason": "StorageForbidden", "message": "keep it elsewhere"}
+    for name, status in (
+        ("mv-3", {"image": "modelhub/resnet:v1c072", "conditions": [{**ready, "status": "True", "reason": "Built"}]}),
+        ("mv-4", {"conditions": [ready]}),
+    ):
+        sent = patched(VERSION, {"metadata.name": name})
+        assert kubernetes.ask("POST", path_of(MODEL_VERSION, NAMESPACE), sent)[0] == 201
+        path = f"{path_of(MODEL_VERSION, NAMESPACE, name)}/status"
+        merge = {"status": status}
+        assert kubernetes.ask("PATCH", path, merge, media_type="application/merge-patch+json")[0] == 200
+    header, *rows = kubectl(kube_apiserver, tmp_path, "get", "mv", "-n", NAMESPACE, "mv-3", "mv-4").splitlines()
+    assert header.split() == ["NAME", "MODEL", "READY", "REASON", "IMAGE", "AGE"]
+    assert [row.split()[:4] for row in rows] == [
+        ["mv-3", "m", "True", "Built"],
+        ["mv-4", "m", "False", ready["reason"]],
+    ]
+    assert all(len(row) <= 80 for row in rows)
+    kubectl(kube_apiserver, tmp_path, "wait", "-n", NAMESPACE, "--for=condition=Ready", "modelversion/mv-3")
+    waited = ("wait", "-n", NAMESPACE, "--for=condition=Ready", "--timeout=1s", "modelversion/mv-4")
+    assert "timed out" in run_kubectl(kube_apiserver, tmp_path, *waited).stderr
+
+
+def test_a_crd_carries_the_label_by_which_the_operator_knows_it(kubernetes: KubeRest) -> None:
+    for kind in KINDS:
+        assert kubernetes.install(kind)["metadata"]["labels"] == {"app.kubernetes.io/part-of": "modelwright"}
 
 
 @pytest.mark.usefixtures("kubernetes")

@@ -34,16 +34,13 @@ def failed_attempt(failure: Failure, number: int) -> str:
 def given_up(version: ModelVersion, failure: Failure, number: int) -> str:
     """What was wrong, and how to have it tried again."""
     tried = f" (tried {number} times)" if number > 1 else ""
-    again = (
-        "make a new ModelVersion, or have this one tried again: "
-        f"kubectl annotate modelversion {version.metadata.name} -n {version.metadata.namespace} --overwrite "
-        f"{requests.REQUESTED_AT}=$(date +%s)"
-    )
+    name, namespace = version.metadata.name, version.metadata.namespace
+    again = f"kubectl annotate mv/{name} -n {namespace} --overwrite {requests.REQUESTED_AT}=$(date +%s)"
     room = conditions.MESSAGE_LIMIT - len(tried) - len(again) - len(_MENDED)
     return f"{failure.message[:room]}{tried}{_MENDED}{again}"
 
 
-_MENDED = "; once that is mended, "
+_MENDED = "; once that is mended, make a new ModelVersion, or have this one tried again: "
 
 
 def _which(number: int) -> str:

@@ -170,7 +170,7 @@ def test_a_build_that_is_given_up_says_what_was_wrong_and_the_command_that_start
     told = plan(version(), build("Failed", failure=denied, finished_at=NOW))
     assert told.status.message == (
         "registry.test: user ci may not push to modelhub/digits; once that is mended, make a new ModelVersion, or have "
-        "this one tried again: kubectl annotate modelversion mv-1 -n default --overwrite "
+        "this one tried again: kubectl annotate mv/mv-1 -n default --overwrite "
         "modelwright.dev/reconcile-requested-at=$(date +%s)"
     )
     assert [each.message for each in told.status.conditions if each.type == "Stalled"] == [told.status.message]
