@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +36,10 @@ async def run_build(
 ) -> Ended:
     """Run the Pod's command to its end. Cancelled, it kills the process and sees it gone.
 
-    `home` is the Pod's own folder. A path that the Pod mounts something at is replaced, in the task, by what is mounted.
+    `home` is the Pod's own folder. In the task, a path where the Pod mounts something is replaced by what is mounted.
     """
     message = home / "termination-log"
+    variables = {name: expand(value) for name, value in variables.items()}
     task = json.loads(variables[TASK_VARIABLE])
     task = {**task, **{key: str(mounts.get(task[key], task[key])) for key in ("folder", "secret") if key in task}}
     own = {TASK_VARIABLE: json.dumps(task), TERMINATION_VARIABLE: str(message), "HOME": str(home), "TMPDIR": str(home)}
@@ -53,6 +55,14 @@ async def run_build(
             process.kill()
             build.exit_code = await process.wait()
     return Ended(build.exit_code, _read(message))
+
+
+def expand(value: str) -> str:
+    """What a container sees of a value that refers to no other variable: two dollars are one, wherever they stand.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
+    """
+    return re.sub(r"\$(.)", lambda found: "$" if found[1] == "$" else found[0], value, flags=re.DOTALL)
 
 
 def _read(message: Path) -> str:

@@ -9,6 +9,8 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 JSON = dict[str, Any]
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+OF_NAMESPACES = ("status", "finalize")
+"""Subresources of a namespace itself; anything else there is what is in it."""
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Call:
             return  # such as /readyz
         self.group = parts[1] if parts[0] == "apis" and len(parts) > 1 else ""
         rest = parts[3 if parts[0] == "apis" else 2 :]
-        if len(rest) > 2 and rest[0] == "namespaces":
+        if len(rest) > 2 and rest[0] == "namespaces" and rest[2] not in OF_NAMESPACES:
             self.namespace, rest = rest[1], rest[2:]
         self.resource, self.name, self.subresource = [*rest, "", "", ""][:3]
 

@@ -42,6 +42,9 @@ class Fault:
         """The line of a watch to pass on, None for none."""
         return line
 
+    def ended(self, call: Call) -> None:
+        """The call is over, however it went."""
+
 
 class Counted(Fault):
     """Does something to the first `times` calls that match; `done` counts them."""

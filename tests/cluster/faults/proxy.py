@@ -103,7 +103,15 @@ class FaultProxy:
 
     async def _exchange(self, call: Call, upstream: _Upstream, client: Streams) -> None:
         self.calls.append(call)
-        for fault in tuple(self.faults):
+        faults = tuple(self.faults)
+        try:
+            await self._answer(call, faults, upstream, client)
+        finally:
+            for fault in faults:
+                fault.ended(call)
+
+    async def _answer(self, call: Call, faults: tuple[Fault, ...], upstream: _Upstream, client: Streams) -> None:
+        for fault in faults:
             instead = await fault.before(call)
             if instead is not None:
                 call.status = instead.status
@@ -114,10 +122,10 @@ class FaultProxy:
             return await self._stream(call, head, reader, client)
         body = b"" if head.status in BODILESS else await read_body(reader, head)
         answer = Answer(head.status, end_to_end(head.headers), body)
-        for fault in tuple(self.faults):
+        for fault in faults:
             answer = await fault.committed(call, answer)
         await _write(client, answer.encode())
-        for fault in tuple(self.faults):
+        for fault in faults:
             await fault.replied(call)
         return None
 
