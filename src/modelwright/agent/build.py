@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from modelwright.oci.reference import parse, split_name
 from modelwright.oci.referrers import Artifact, attach
 from modelwright.oci.storage import ImageStorage
 from modelwright.ports.errors import Forbidden, ModelwrightError, Rejected, Retryable, Terminal, Unavailable
-from modelwright.ports.images import Images
+from modelwright.ports.images import Digest, Images
 from modelwright.ports.worker import Built
 from modelwright.ports.workloads import BuildImage, BuildResult, HostPath, Provenance
 
@@ -27,6 +28,9 @@ BASE_HOST = "docker.io"
 
 Report = Callable[[int, int], None]
 """Called with bytes done and bytes in all."""
+
+Opener = Callable[[str], AbstractContextManager[Images]]
+"""Opens the repository that `[host/]repository` names."""
 
 
 class LocalRegistry(msgspec.Struct, frozen=True):
@@ -46,18 +50,24 @@ def build(
 ) -> Built:
     """Pack and push. `forbidden` folders are never packed; `credentials` is a docker config.json.
 
-    A registry that refuses artifacts for good has the image all the same: the result says so. Raises Terminal
-    (StorageNotSupported), Forbidden (StorageForbidden), Unavailable (ProvenanceNotAttached), and what scanning and
-    pushing raise.
+    Raises Terminal (StorageNotSupported), Forbidden (StorageForbidden), and what `pack` raises.
     """
     source = _folder(action, forbidden)
+    return pack(action, source, lambda name: open_repository(name, registry, credentials), report)
+
+
+def pack(action: BuildImage, source: Path, opened: Opener, report: Report) -> Built:
+    """Pack the folder `source` and push it as `action` says.
+
+    A registry that refuses artifacts for good has the image all the same: the result says so. Raises Unavailable
+    (ProvenanceNotAttached), and what scanning and pushing raise.
+    """
     with contextlib.ExitStack() as stack:
-        images = stack.enter_context(open_repository(action.repository, registry, credentials))
-        base = _base(action.base_image, stack, registry, credentials)
-        watcher = _Watcher(report)
-        pushed = push_folder(source, images, action.tags, base=base, watcher=watcher)
+        images = stack.enter_context(opened(action.repository))
+        base = _base(action.base_image, stack, opened)
+        pushed = push_folder(source, images, action.tags, base=base, watcher=_Watcher(report))
         name = images.name
-        metrics, note = _metrics(source)
+        metrics, note = metrics_of(source)
         refused = _attach(action.provenance, images, pushed, metrics) if action.provenance is not None else ""
     result = _result(pushed, name, metrics)
     return Built(msgspec.structs.replace(result, metrics_ignored=note, provenance_refused=refused), note or refused)
@@ -75,16 +85,20 @@ def _result(pushed: Pushed, name: str, metrics: dict[str, float]) -> BuildResult
 
 
 def _attach(provenance: Provenance, images: Images, pushed: Pushed, metrics: dict[str, float]) -> str:
+    return attach_statement(images, pushed.digest, statement.statement(provenance, images.name, pushed.digest, metrics))
+
+
+def attach_statement(images: Images, digest: Digest, document: bytes) -> str:
     """Say beside the image what it was made from; why the registry refuses that for good, empty if it does not.
 
-    Nothing is lost if it fails for a while: the next attempt finds the image.
+    Nothing is lost if it fails for a while: the next attempt finds the image. Raises Unavailable
+    (ProvenanceNotAttached).
     """
-    document = statement.statement(provenance, images.name, pushed.digest, metrics)
     annotations = {statement.PREDICATE_ANNOTATION: statement.PREDICATE_TYPE}
     try:
-        attach(images, pushed.digest, Artifact(statement.MEDIA_TYPE, document, annotations))
+        attach(images, digest, Artifact(statement.MEDIA_TYPE, document, annotations))
     except ModelwrightError as error:
-        told = f"{images.name}@{pushed.digest} is pushed, and its lineage could not be attached: {error.message}"
+        told = f"{images.name}@{digest} is pushed, and its lineage could not be attached: {error.message}"
         if not isinstance(error, Retryable):
             return told
         raise Unavailable(told, reason="ProvenanceNotAttached", after=error.after) from error
@@ -130,16 +144,16 @@ def _folder(action: BuildImage, forbidden: tuple[Path, ...]) -> Path:
     return source
 
 
-def _base(name: str, stack: contextlib.ExitStack, registry: LocalRegistry, credentials: Path | None) -> Base:
+def _base(name: str, stack: contextlib.ExitStack, opened: Opener) -> Base:
     """The image to build upon; its repository stays open until the stack ends."""
     if not name:
         return NO_BASE
     reference = parse(name, default_host=BASE_HOST)
-    return load(stack.enter_context(open_repository(reference.name, registry, credentials)), reference.target)
+    return load(stack.enter_context(opened(reference.name)), reference.target)
 
 
-def _metrics(source: Path) -> tuple[dict[str, float], str]:
-    """A hostile or broken file is noted, and never fails a build."""
+def metrics_of(source: Path) -> tuple[dict[str, float], str]:
+    """The numbers beside the model, and why they are ignored: a hostile or broken file never fails a build."""
     try:
         return read_metrics(source), ""
     except Rejected as error:

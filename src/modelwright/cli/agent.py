@@ -26,3 +26,27 @@ def run(arguments: Arguments = None) -> None:
     from modelwright.agent.run import main
 
     raise typer.Exit(main(arguments or []))
+
+
+@app.command("build")
+def build() -> None:
+    """Pack and push a model image, as the environment says."""
+    from modelwright.agent.job import build
+
+    raise typer.Exit(build())
+
+
+@app.command("kaniko-prepare")
+def kaniko_prepare() -> None:
+    """Check the task of a Kaniko build, and write its Dockerfile."""
+    from modelwright.agent.job import kaniko_prepare
+
+    raise typer.Exit(kaniko_prepare())
+
+
+@app.command("kaniko-finish")
+def kaniko_finish() -> None:
+    """Check and report what Kaniko has pushed."""
+    from modelwright.agent.job import kaniko_finish
+
+    raise typer.Exit(kaniko_finish())
