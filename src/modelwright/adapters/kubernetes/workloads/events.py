@@ -1,0 +1,73 @@
+"""What the Events of an object say is wrong with it: some faults are told nowhere else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
+from modelwright.adapters.kubernetes.resource import EVENTS
+from modelwright.ports.workloads import Failure
+
+_LIMIT = 100
+
+
+class _Event(msgspec.Struct, frozen=True, rename="camel"):
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+
+    @property
+    def at(self) -> float:
+        at = self.last_timestamp or self.event_time
+        return at.timestamp() if at is not None else 0.0
+
+
+_DECODER = msgspec.json.Decoder(_Event)
+
+
+async def job_failure(client: KubernetesClient, namespace: str, uid: str) -> Failure | None:
+    """Why a Job makes no Pod. Raises what the client raises."""
+    for event in await _warnings(client, namespace, uid):
+        if event.reason == "FailedCreate":
+            return pod_refused(namespace, event.message)
+    return None
+
+
+async def pod_failure(client: KubernetesClient, namespace: str, uid: str) -> Failure | None:
+    """Why no container of a Pod that has a node is made. Raises what the client raises."""
+    warnings = await _warnings(client, namespace, uid)
+    mounts = [event for event in warnings if event.reason in ("FailedMount", "FailedAttachVolume")]
+    # The kubelet also sums up that it has waited in vain, without saying for what.
+    for event in sorted(mounts, key=lambda event: event.message.startswith("Unable to attach or mount")):
+        message = f"the model's volume cannot be mounted: {event.message}"
+        return Failure(reason="MountFailed", message=message, retryable=True)
+    for event in warnings:
+        if event.reason == "FailedCreatePodSandBox":
+            message = f"the node cannot begin the Pod: {event.message}"
+            return Failure(reason="PodSandboxFailed", message=message, retryable=True)
+    return None
+
+
+def pod_refused(namespace: str, message: str) -> Failure:
+    """Why the API server does not take a Pod of a Job."""
+    if "violates PodSecurity" in message:
+        text = (
+            f"the namespace {namespace} does not admit the Pod of this build: {message}. The builder native passes "
+            f"`restricted`; for kaniko: kubectl label --overwrite ns {namespace} "
+            "pod-security.kubernetes.io/enforce=baseline"
+        )
+        return Failure(reason="PodSecurityForbids", message=text, retryable=True)
+    return Failure(reason="PodNotCreated", message=f"no Pod can be made for the build: {message}", retryable=True)
+
+
+async def _warnings(client: KubernetesClient, namespace: str, uid: str) -> list[_Event]:
+    """The Warnings about this object, newest first."""
+    where = Selection(namespace=namespace, fields=f"involvedObject.uid={uid},type=Warning")
+    found: list[_Event] = []
+    async for page in client.pages(EVENTS, where, limit=_LIMIT):
+        found += map(_DECODER.decode, page.items)
+    return sorted(found, key=lambda event: event.at, reverse=True)

@@ -1,0 +1,165 @@
+"""The native kinds that a Task is made of, and the fields of them that are read.
+
+Each object is decoded into these few fields alone: a thousand builds are a few megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from modelwright.adapters.kubernetes.resource import Resource
+
+JOBS = Resource("batch", "v1", "jobs", "Job")
+PODS = Resource("", "v1", "pods", "Pod")
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+
+
+class Labels(msgspec.Struct, frozen=True, gc=False):
+    """The labels that say whose a thing is; a Pod's Job is named by the Job controller's own."""
+
+    owner_uid: str = msgspec.field(default="", name="modelwright.dev/owner-uid")
+    job_name: str = msgspec.field(default="", name="batch.kubernetes.io/job-name")
+    job_uid: str = msgspec.field(default="", name="batch.kubernetes.io/controller-uid")
+
+
+class Annotations(msgspec.Struct, frozen=True, gc=False):
+    """The owner, where it does not fit into labels."""
+
+    api_version: str = msgspec.field(default="", name="modelwright.dev/owner-api-version")
+    kind: str = msgspec.field(default="", name="modelwright.dev/owner-kind")
+    namespace: str = msgspec.field(default="", name="modelwright.dev/owner-namespace")
+    name: str = msgspec.field(default="", name="modelwright.dev/owner-name")
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    namespace: str = ""
+    labels: Labels = Labels()
+    annotations: Annotations = Annotations()
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
+class Condition(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+# Job ----------------------------------------------------------------------------------------------------------------
+
+
+class JobState(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    active: int = 0
+    conditions: tuple[Condition, ...] | None = None
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+
+
+class Job(msgspec.Struct, frozen=True, gc=False):
+    metadata: Metadata
+    status: JobState = JobState()
+
+
+# Pod ----------------------------------------------------------------------------------------------------------------
+
+
+class Waiting(msgspec.Struct, frozen=True, gc=False):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    started_at: datetime | None = None
+
+
+class Terminated(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    finished_at: datetime | None = None
+
+
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class Container(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    state: ContainerState = ContainerState()
+
+
+class PodState(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: tuple[Condition, ...] | None = None
+    init_container_statuses: tuple[Container, ...] | None = None
+    container_statuses: tuple[Container, ...] | None = None
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """In the order in which they run."""
+        return (self.init_container_statuses or ()) + (self.container_statuses or ())
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    node_name: str = ""
+
+
+class Pod(msgspec.Struct, frozen=True, gc=False):
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodState = PodState()
+
+
+# Storage ------------------------------------------------------------------------------------------------------------
+
+
+class Bound(msgspec.Struct, frozen=True, gc=False):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
+    metadata: Metadata
+    status: Bound = Bound()
+
+
+class ClaimRef(msgspec.Struct, frozen=True, gc=False):
+    namespace: str = ""
+    name: str = ""
+
+
+class VolumeSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    claim_ref: ClaimRef = ClaimRef()
+
+
+class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
+    metadata: Metadata
+    spec: VolumeSpec = VolumeSpec()
+    status: Bound = Bound()
+
+
+Changed = Callable[[str], None]
+Child = Job | Pod | PersistentVolumeClaim | PersistentVolume
+
+
+def going(child: Child | None) -> bool:
+    """Whether it is not there, or is being deleted."""
+    return child is None or child.metadata.deletion_timestamp is not None
+
+
+def condition(conditions: tuple[Condition, ...] | None, type_: str, status: str = "True") -> Condition | None:
+    """The condition of this type, if it has this status."""
+    return next((each for each in conditions or () if each.type == type_ and each.status == status), None)

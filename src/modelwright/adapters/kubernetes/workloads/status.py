@@ -1,0 +1,105 @@
+"""How a Task is doing, from its Job and that one's Pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from modelwright.adapters.kubernetes.workloads import ended, waiting
+from modelwright.adapters.kubernetes.workloads.kinds import Job, Pod, condition
+from modelwright.ports.workloads import Failure, Progress, TaskStatus
+
+LOST = Failure(
+    reason="ResultLost",
+    message="the Pod of the build is gone, and with it what it had to report: the build is run again",
+    retryable=True,
+)
+NO_REPORT = Failure(
+    reason="ResultLost",
+    message="the build has ended without saying which image it pushed: it is run again. If that does not help, "
+    "the operator's agent image may be of another version than the operator",
+    retryable=True,
+)
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def pod_of(pods: Sequence[Pod]) -> Pod | None:
+    """The Pod that speaks for the Job: the one that succeeded, else the newest."""
+    if len(pods) < 2:
+        return pods[0] if pods else None
+    return max(pods, key=lambda pod: (pod.status.phase == "Succeeded", pod.metadata.creation_timestamp or _EARLIEST))
+
+
+def task_status(
+    name: str, job: Job | None, pod: Pod | None, now: datetime, *, progress: Progress | None, hint: Failure | None
+) -> TaskStatus:
+    """`hint` is what was found out elsewhere of why it does not run; None where nothing was."""
+    over = _over(name, job, pod)
+    if over is not None:
+        return over
+    if pod is None:
+        return TaskStatus(name=name, phase="Running" if has_ended(job) else "Pending", failure=hint)
+    if pod.status.reason == "NodeLost":
+        message = (
+            f"the node {pod.spec.node_name} does not answer: the build waits for it, or for its Pod to be given up"
+        )
+        lost = Failure(reason="NodeLost", message=message, retryable=True)
+        return TaskStatus(name=name, phase="Pending", failure=lost, node_name=pod.spec.node_name)
+    if has_ended(job) or (waiting.started(pod) and not disrupted(pod)):
+        return TaskStatus(name=name, phase="Running", progress=progress, node_name=pod.spec.node_name)
+    return TaskStatus(name=name, phase="Pending", failure=waiting.failure(pod, now) or hint)
+
+
+def lost(name: str, job: Job) -> TaskStatus:
+    """The Job has ended, and its Pod is gone."""
+    return TaskStatus(name=name, phase="Failed", failure=LOST, finished_at=_ended_at(job))
+
+
+def awaits_pod(job: Job | None, pod: Pod | None) -> bool:
+    """Whether the Job has ended and the Pod has not been seen to."""
+    return has_ended(job) and _over("", job, pod) is None
+
+
+def disrupted(pod: Pod) -> bool:
+    """Whether it was pushed out, so that its Job makes another."""
+    return pod.status.phase == "Failed" and condition(pod.status.conditions, "DisruptionTarget") is not None
+
+
+def _over(name: str, job: Job | None, pod: Pod | None) -> TaskStatus | None:
+    """The last status, if it has ended; the Pod knows it before its Job does."""
+    if job is None:
+        return None
+    if pod is not None and pod.status.phase == "Succeeded":
+        result = ended.result(pod)
+        at, node = ended.finished_at(pod) or _ended_at(job), pod.spec.node_name
+        if result is None:
+            return TaskStatus(name=name, phase="Failed", failure=NO_REPORT, finished_at=at, node_name=node)
+        return TaskStatus(name=name, phase="Succeeded", result=result, finished_at=at, node_name=node)
+    failed = condition(job.status.conditions, "Failed")
+    if failed is not None and failed.reason == "DeadlineExceeded":
+        failure = Failure(reason="DeadlineExceeded", message=f"the build took too long: {failed.message}")
+        return TaskStatus(name=name, phase="Failed", failure=failure, finished_at=_ended_at(job))
+    if pod is not None and pod.status.phase == "Failed" and (failed is not None or not disrupted(pod)):
+        at = ended.finished_at(pod) or _ended_at(job) or pod.metadata.creation_timestamp
+        return TaskStatus(
+            name=name, phase="Failed", failure=ended.failure(pod), finished_at=at, node_name=pod.spec.node_name
+        )
+    return None
+
+
+def _node_lost(pod: Pod) -> Failure:
+    node = pod.spec.node_name
+    message = f"the node {node} does not answer: the build waits for it, or until its Pod is given up"
+    return Failure(reason="NodeLost", message=message, retryable=True)
+
+
+def has_ended(job: Job | None) -> bool:
+    """Whether the Job says that it has ended."""
+    return job is not None and any(
+        each.type in ("Complete", "Failed") and each.status == "True" for each in job.status.conditions or ()
+    )
+
+
+def _ended_at(job: Job) -> datetime | None:
+    failed = condition(job.status.conditions, "Failed")
+    return job.status.completion_time or (failed.last_transition_time if failed is not None else None)

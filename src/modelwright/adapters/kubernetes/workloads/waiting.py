@@ -1,0 +1,66 @@
+"""What a Pod that does not run waits for."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from modelwright.adapters.kubernetes.workloads.kinds import Container, Pod, condition
+from modelwright.ports.workloads import Failure
+
+SCHEDULED_AFTER = timedelta(seconds=10)
+BOUND_AFTER = timedelta(seconds=30)
+"""How long it is in order that a Pod has no node, and a claim no volume: said at once, it would be said of each Pod."""
+
+IMAGE_FAULTS = frozenset(
+    ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+)
+CONFIG_FAULTS = frozenset(("CreateContainerConfigError", "CreateContainerError", "RunContainerError"))
+_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
+_AGAIN = re.compile(r'^Back-off pulling image "[^"]*"(: ErrImagePull)?:? ?')
+_RPC = re.compile(r"rpc error: code = \w+ desc = ")
+
+
+def started(pod: Pod) -> bool:
+    """Whether any of its containers runs, or has."""
+    return any(each.state.running is not None or each.state.terminated is not None for each in pod.status.containers)
+
+
+def failure(pod: Pod, now: datetime) -> Failure | None:
+    """What keeps it from running, by what its own status says."""
+    for container in pod.status.containers:
+        fault = _of_container(container)
+        if fault is not None:
+            return fault
+    unscheduled = condition(pod.status.conditions, "PodScheduled", "False")
+    if unscheduled is None or unscheduled.reason != "Unschedulable":
+        return None
+    return _unscheduled(unscheduled.message, now - (pod.metadata.creation_timestamp or now))
+
+
+def _of_container(container: Container) -> Failure | None:
+    waiting = container.state.waiting
+    if waiting is None:
+        return None
+    if waiting.reason in IMAGE_FAULTS:
+        # Kubernetes tells it in two ways by turns: once when it has tried, once while it waits to try again.
+        text = _RPC.sub("", _AGAIN.sub("", waiting.message)) or "it was tried in vain"
+        message = f"the image of the container {container.name} cannot be pulled: {text}"
+        return Failure(reason="ImagePullFailed", message=message, retryable=True)
+    if waiting.reason in CONFIG_FAULTS:
+        message = f"the container {container.name} cannot be made: {_RPC.sub('', waiting.message)}"
+        return Failure(reason="ContainerNotStarted", message=message, retryable=True)
+    return None
+
+
+def _unscheduled(message: str, since: timedelta) -> Failure | None:
+    if "unbound immediate PersistentVolumeClaims" in message:
+        text = f"its claim has no volume yet ({message}): `kubectl describe pvc` says why"
+        return Failure(reason="VolumeNotBound", message=text, retryable=True) if since >= BOUND_AFTER else None
+    if since < SCHEDULED_AFTER:
+        return None
+    missing = _CLAIM.search(message)
+    if missing is not None:
+        text = f"there is no PersistentVolumeClaim {missing[1]} in this namespace: make it, or name another"
+        return Failure(reason="ClaimNotFound", message=text, retryable=True)
+    return Failure(reason="Unschedulable", message=f"no node can run the build: {message}", retryable=True)

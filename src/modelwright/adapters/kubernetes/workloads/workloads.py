@@ -1,0 +1,173 @@
+"""The Workloads port on a Kubernetes API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from modelwright.adapters.kubernetes.client import KubernetesClient
+from modelwright.adapters.kubernetes.workloads import labels, logs
+from modelwright.adapters.kubernetes.workloads.attend import Attendant
+from modelwright.adapters.kubernetes.workloads.changes import Changes
+from modelwright.adapters.kubernetes.workloads.children import Children, StillGoing
+from modelwright.adapters.kubernetes.workloads.settings import JobSettings
+from modelwright.adapters.kubernetes.workloads.tasks import Mirrors, Parts, Tasks
+from modelwright.ports.capabilities import Capabilities
+from modelwright.ports.errors import NotFound, Terminal
+from modelwright.ports.workloads import BuildImage, Efs, HostPath, Nfs, Owner, Server, Task, WorkloadStatus
+
+PROGRAMS = frozenset({"buildImage"})
+VOLUMES = {HostPath: "hostPath", Nfs: "nfs", Efs: "efs"}
+
+
+class KubernetesWorkloads:
+    """Implements `Workloads` for builds; an async context manager, which follows the cluster while it is open.
+
+    What runs goes on when it is closed: the next one finds it. `owners` and `observe` wait until all objects have been
+    listed once.
+    """
+
+    def __init__(self, client: KubernetesClient, settings: JobSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._mirrors = Mirrors(client, self._changed)
+        self._tasks = Tasks(self._mirrors)
+        self._children = Children(client, settings, self._mirrors, self._remember)
+        self._changes = Changes()
+        self._attendant = Attendant(client, self._mirrors, self._tasks, self._changed, self._changes.tell)
+        self._told: dict[str, object] = {}
+        self._owners: dict[str, Owner] = {}
+        self._blocked: set[str] = set()
+        self._running: list[asyncio.Task[None]] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the admin's settings allow."""
+        made = frozenset(VOLUMES.values()) if self._settings.storage_policy.create_volumes else frozenset()
+        return Capabilities(
+            containers=True,
+            storage=made | {"claim"},
+            frameworks=frozenset(),
+            default_registry=self._settings.default_registry,
+            programs=PROGRAMS,
+            storage_policy=self._settings.storage_policy,
+        )
+
+    async def __aenter__(self) -> KubernetesWorkloads:
+        followers = [mirror.run() for mirror in self._mirrors.all]
+        self._running = [asyncio.create_task(follower) for follower in (*followers, self._attendant.run())]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Follow no longer."""
+        running, self._running = self._running, []
+        for task in running:
+            task.cancel()
+        for task in running:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    # The port -------------------------------------------------------------------------------------------------------
+
+    async def apply(self, workload: Task | Server) -> None:
+        """Make what is missing. Raises Terminal with reason NotImplemented or StorageNotSupported for what cannot run
+        here, AlreadyExists (NameTaken), and what the API server refuses."""
+        task, action = self._supported(workload)
+        await self._mirrors.filled()
+        owner, key = task.owner, (task.owner.uid, task.name)
+        if self._children.complete(task, action):
+            return
+        self._owners[owner.uid] = owner
+        try:
+            refused = await self._children.make(task, action)
+            self._tasks.refused.pop(key, None)
+            if refused is not None:
+                self._tasks.refused[key] = (owner, refused)
+        except StillGoing:
+            self._blocked.add(owner.uid)  # its owner is told when it has gone
+        self._remember(owner.uid)
+
+    async def observe(self, owner_uid: str) -> tuple[WorkloadStatus, ...]:
+        """How this owner's workloads are doing, sorted by name; asks nobody."""
+        await self._mirrors.filled()
+        return self._tasks.statuses(owner_uid)
+
+    async def remove(self, owner_uid: str, name: str) -> None:
+        """Delete its objects; they are gone, or going, when this returns."""
+        await self._mirrors.filled()
+        parts = self._tasks.parts(owner_uid).get(name)
+        if parts is not None:
+            await self._children.remove(parts)
+        self._tasks.forget((owner_uid, name))
+        self._remember(owner_uid)
+
+    def changes(self) -> AsyncIterator[Owner]:
+        """The owner of each workload whose status has changed by itself, not by `apply` or `remove`."""
+        return self._changes.listen()
+
+    async def owners(self) -> frozenset[Owner]:
+        """Everybody for whom something is there."""
+        await self._mirrors.filled()
+        return frozenset(self._tasks.owners())
+
+    def logs(self, owner_uid: str, name: str, *, follow: bool = False) -> AsyncIterator[bytes]:
+        """What the containers of its Pod have printed, one after the other. Raises NotFound, when read."""
+        return self._logs(owner_uid, name, follow=follow)
+
+    # Parts ----------------------------------------------------------------------------------------------------------
+
+    def _supported(self, workload: Task | Server) -> tuple[Task, BuildImage]:
+        if not isinstance(workload, Task) or not isinstance(workload.action, BuildImage):
+            raise Terminal("only builds run on a cluster by now", reason="NotImplemented")
+        kind = VOLUMES.get(type(workload.action.source), "claim")
+        if kind not in self.capabilities.storage:
+            raise Terminal(
+                f"the operator may make no volumes here, which {kind} takes: use a persistentVolumeClaim",
+                reason="StorageNotSupported",
+            )
+        return workload, workload.action
+
+    def _changed(self, uid: str) -> None:
+        """Something of this owner's is another, which need not mean that a status is."""
+        if self._told.get(uid, ()) == self._tasks.seen(uid) and uid not in self._blocked:
+            return
+        owner = self._owner(uid)
+        self._blocked.discard(uid)
+        self._remember(uid)
+        if owner is not None:
+            self._changes.tell(owner)
+
+    def _remember(self, uid: str) -> None:
+        """What is seen now is no news any more."""
+        seen = self._tasks.seen(uid)
+        if seen:
+            self._told[uid] = seen
+            return
+        self._told.pop(uid, None)
+        if uid not in self._blocked:
+            self._owners.pop(uid, None)
+
+    def _owner(self, uid: str) -> Owner | None:
+        if uid not in self._owners:
+            for parts in self._tasks.parts(uid).values():
+                child = parts.job or parts.claim or parts.volume
+                if child is not None:
+                    self._owners[uid] = labels.owner_of(child)
+        return self._owners.get(uid)
+
+    async def _logs(self, owner_uid: str, name: str, *, follow: bool) -> AsyncIterator[bytes]:
+        await self._mirrors.filled()
+        if name not in self._tasks.parts(owner_uid):
+            raise NotFound(f"nothing of the name {name!r} runs for this owner")
+
+        def current() -> Parts | None:
+            return self._tasks.parts(owner_uid).get(name)
+
+        async with aclosing(logs.read(self._client, current, follow=follow)) as chunks:
+            async for chunk in chunks:
+                yield chunk
