@@ -26,11 +26,13 @@ from modelwright.cli import (
 )
 from modelwright.cli import wait as wait_verb
 from modelwright.cli.output import report
+from modelwright.operator import verb as operator_verb
 from modelwright.ports.errors import ModelwrightError
 from modelwright.up import verb as up_verb
 
 VERBS = (
     up_verb,
+    operator_verb,
     apply,
     get,
     describe,

@@ -14,7 +14,8 @@ from tests.contract.subjects import fresh_name
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
 from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
-from modelwright.adapters.kubernetes.lease import LEASES, Election, LeaseName, LeaseTimes
+from modelwright.adapters.kubernetes.lease import Election
+from modelwright.adapters.kubernetes.lease_record import LEASES, LeaseName, LeaseTimes
 from modelwright.adapters.kubernetes.resource import NAMESPACES
 from modelwright.ports.errors import Invalid, Unavailable
 

@@ -54,10 +54,14 @@ class Engine:
             self._caches[kind].listen(self._on_change)
 
     @property
+    def unfilled(self) -> tuple[str, ...]:
+        """The kinds whose objects have not all been listed yet; nothing is reconciled before this is empty."""
+        return tuple(kind.__name__ for kind, cache in self._caches.items() if not cache.synced.is_set())
+
+    @property
     def idle(self) -> bool:
         """Whether all caches are filled and nothing is being reconciled, nor waits to be."""
-        synced = all(cache.synced.is_set() for cache in self._caches.values())
-        return synced and all(controller.idle for controller in self._controllers.values())
+        return not self.unfilled and all(controller.idle for controller in self._controllers.values())
 
     async def run(self) -> None:
         """Run until cancelled. Nothing is reconciled before all caches are filled: what is missing could be there."""

@@ -1,1 +1,1 @@
-"""The operator on Kubernetes: what `modelwright operator` runs in a Deployment."""
+"""The operator of a cluster as a process: it puts the parts together, and leads while it holds the lease."""

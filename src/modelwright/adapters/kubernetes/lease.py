@@ -13,7 +13,6 @@ import asyncio
 import logging
 import math
 import random
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -21,67 +20,19 @@ from typing import Any
 import msgspec
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
-from modelwright.adapters.kubernetes.resource import Resource
-from modelwright.ports.errors import AlreadyExists, Conflict, Invalid, ModelwrightError, NotFound, Unavailable
+from modelwright.adapters.kubernetes.lease_record import LEASES, Lease, LeaseName, LeaseSpec, LeaseTimes, awake
+from modelwright.ports.errors import AlreadyExists, Conflict, ModelwrightError, NotFound, Unavailable
 
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 LOST = "LeadershipLost"
 
 log = logging.getLogger(__name__)
 
 
-def awake() -> float:
-    """Seconds that never go back, and run on while the process is stopped or the machine sleeps."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)  # Linux: CLOCK_MONOTONIC stands still in a machine's sleep
-    return time.clock_gettime(clock) if clock is not None else time.monotonic()
-
-
-class LeaseTimes(msgspec.Struct, frozen=True):
-    """Seconds: how long a lease holds, after how long without a renewal its holder stops, how often it is renewed."""
-
-    duration: float = 15.0
-    renew_deadline: float = 10.0
-    retry_period: float = 2.0
-
-    def check(self) -> None:
-        """Raises Invalid (LeaseTimes) where a holder might go on although somebody else has taken over."""
-        if not self.duration > self.renew_deadline > 2 * self.retry_period > 0:
-            raise Invalid(
-                f"a lease of {self.duration:g} s, to be renewed within {self.renew_deadline:g} s, tried every"
-                f" {self.retry_period:g} s: the first must be longer than the second, and that than twice the third",
-                reason="LeaseTimes",
-            )
-
-
-class LeaseName(msgspec.Struct, frozen=True):
-    """Which Lease, and who we are in it: an identity is never used by two processes."""
-
-    namespace: str
-    name: str
-    identity: str
-
-
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-
-
-class _Lease(msgspec.Struct, frozen=True):
-    metadata: _Metadata
-    spec: _Spec | None = None
-
-
 class Election:
     """One candidate for one Lease. `acquire`, then `hold`, then `release`; `check` may be called from any thread.
 
-    `renewed` is told how many seconds each renewal took. The client must be another than the one that `check` guards.
+    `renewed` is told how many seconds each renewal took, `overdue` how much later than planned it began. The client is
+    another than the one that `check` guards.
     """
 
     def __init__(
@@ -91,6 +42,7 @@ class Election:
         times: LeaseTimes,
         *,
         renewed: Callable[[float], None] = lambda _: None,
+        overdue: Callable[[float], None] = lambda _: None,
         now: Callable[[], float] = awake,
     ) -> None:
         times.check()
@@ -98,8 +50,9 @@ class Election:
         self._lease = lease
         self._times = times
         self._renewed = renewed
+        self._overdue = overdue
         self._now = now
-        self._seen = _Spec()
+        self._seen = LeaseSpec()
         self._seen_at = 0.0
         self._version = ""
         self._deadline = -math.inf
@@ -133,9 +86,11 @@ class Election:
     async def hold(self) -> None:
         """Renew it for as long as that works. Raises Unavailable (LeadershipLost)."""
         while True:
-            await asyncio.sleep(min(self._times.retry_period, max(0.0, self._deadline - self._now())))
-            self._check_held()
+            due = min(self._now() + self._times.retry_period, self._deadline)
+            await asyncio.sleep(max(0.0, due - self._now()))
             began = self._now()
+            self._overdue(max(0.0, began - due))
+            self._check_held()
             # A server that is slow once does not use up the whole deadline: there is time for a second try.
             if await self._succeeds(min(self._times.renew_deadline / 2, self._deadline - began)):
                 self._renewed(self._now() - began)
@@ -199,15 +154,15 @@ class Election:
         """Read the lease; whether we may take it."""
         try:
             found = msgspec.convert(
-                await self._client.get(LEASES, self._lease.namespace, self._lease.name), _Lease, strict=False
+                await self._client.get(LEASES, self._lease.namespace, self._lease.name), Lease, strict=False
             )
         except NotFound:
-            self._version, self._seen = "", _Spec()
+            self._version, self._seen = "", LeaseSpec()
             return True
         except msgspec.ValidationError as fault:
             raise Unavailable(f"the lease cannot be read: {fault}", reason="BadAnswer") from None
         self._version = found.metadata.resource_version
-        spec = found.spec or _Spec()
+        spec = found.spec or LeaseSpec()
         if spec != self._seen:
             self._seen, self._seen_at = spec, self._now()
         if self.holder == self._lease.identity:
@@ -215,7 +170,7 @@ class Election:
         self.resign()
         return not self.holder or self._now() >= self._seen_at + self._lasts(spec)
 
-    def _lasts(self, spec: _Spec) -> float:
+    def _lasts(self, spec: LeaseSpec) -> float:
         """The longer of its holder's duration and ours: they may be of two releases with other settings."""
         return max(self._times.duration, float(spec.lease_duration_seconds or 0))
 
@@ -224,7 +179,7 @@ class Election:
         await self._write(self._spec(holder=self._lease.identity, duration=max(1, math.ceil(self._times.duration))))
         self._deadline = sent + self._times.renew_deadline
 
-    async def _write(self, spec: _Spec) -> None:
+    async def _write(self, spec: LeaseSpec) -> None:
         name, namespace = self._lease.name, self._lease.namespace
         body: JSON = {
             "apiVersion": LEASES.api_version,
@@ -237,14 +192,14 @@ class Election:
             answer: Any = msgspec.json.decode(await self._client.replace(LEASES, namespace, name, body))
         else:
             answer = await self._client.create(LEASES, namespace, body)
-        written = msgspec.convert(answer, _Lease, strict=False)
+        written = msgspec.convert(answer, Lease, strict=False)
         self._version, self._seen, self._seen_at = written.metadata.resource_version, written.spec or spec, self._now()
 
-    def _spec(self, *, holder: str, duration: int) -> _Spec:
+    def _spec(self, *, holder: str, duration: int) -> LeaseSpec:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         ours = self._ours
         transitions = self._seen.lease_transitions or 0
-        return _Spec(
+        return LeaseSpec(
             holder_identity=holder,
             lease_duration_seconds=duration,
             acquire_time=self._seen.acquire_time if ours and holder else now,

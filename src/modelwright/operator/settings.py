@@ -1,0 +1,52 @@
+"""What an admin tells the operator, as one value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from modelwright.adapters.kubernetes.lease_record import LeaseTimes
+from modelwright.adapters.kubernetes.workloads.settings import JobSettings
+from modelwright.ports.errors import NotFound
+
+if TYPE_CHECKING:
+    from modelwright.adapters.kubernetes.access import Access
+
+
+class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
+    """By which Lease one of several replicas is chosen; an empty namespace is the operator's own."""
+
+    enabled: bool = True
+    namespace: str = ""
+    name: str = "modelwright-operator"
+    times: LeaseTimes = LeaseTimes()
+
+
+class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one operator process runs. Without a kubeconfig it runs in a Pod; `resync` is in seconds."""
+
+    jobs: JobSettings
+    kubeconfig: Path | None = None
+    context: str = ""
+    host: str = "0.0.0.0"  # noqa: S104 - probes come from the node, metrics from anywhere in the cluster
+    port: int = 8080
+    election: LeaderElection = LeaderElection()
+    resync: float = 600.0
+
+    def access(self) -> Access:
+        """How to reach the API server. Raises NotFound (NotInCluster), Invalid."""
+        from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
+        from modelwright.adapters.kubernetes.locate import in_cluster
+
+        if self.kubeconfig is not None:
+            return load_kubeconfig([self.kubeconfig], self.context)
+        found = in_cluster()
+        if found is None:
+            raise NotFound(
+                "this is no Pod with a service account, and no kubeconfig was named: say which cluster is meant with"
+                " --kubeconfig FILE or MODELWRIGHT_KUBECONFIG",
+                reason="NotInCluster",
+            )
+        return found

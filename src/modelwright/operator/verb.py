@@ -1,0 +1,203 @@
+"""`modelwright operator`: the operator of a cluster, in the foreground."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from modelwright.operator.settings import OperatorSettings
+
+T = TypeVar("T")
+CLUSTER, BUILDS, STORAGE, ELECTION, PROCESS = "Cluster", "Builds", "Storage", "Leader election", "Process"
+
+
+class LogFormat(StrEnum):
+    """How lines of the log are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """What is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("operator")(operator)
+
+
+def option(name: str, panel: str, help_: str, metavar: str | None = None, **more: Any) -> Any:
+    """An option `--some-thing` that can also be given as MODELWRIGHT_SOME_THING."""
+    variable = "MODELWRIGHT_" + name.partition("/")[0].lstrip("-").upper().replace("-", "_")
+    return typer.Option(
+        name,
+        envvar=variable,
+        help=help_,
+        metavar=metavar,
+        rich_help_panel=panel,
+        show_default=False,
+        show_envvar=False,
+        **more,
+    )
+
+
+def operator(
+    agent_image: Annotated[
+        str, option("--agent-image", BUILDS, "Image of the build agent: the operator's own.", "IMAGE")
+    ],
+    kubeconfig: Annotated[
+        Path | None, option("--kubeconfig", CLUSTER, "Kubeconfig; by default the service account of the Pod.", "FILE")
+    ] = None,
+    context: Annotated[str, option("--context", CLUSTER, "Context of the kubeconfig.", "NAME")] = "",
+    registry: Annotated[
+        str, option("--registry", BUILDS, "Registry of an imageRepo without a host.", "HOST[:PORT][/PREFIX]")
+    ] = "",
+    plain_http: Annotated[
+        list[str] | None, option("--plain-http", BUILDS, "Registries to speak to without TLS.", "HOST[:PORT],...")
+    ] = None,
+    kaniko_image: Annotated[
+        str, option("--kaniko-image", BUILDS, "Image of Kaniko's executor; by default a maintained fork's.", "IMAGE")
+    ] = "",
+    image_pull_secret: Annotated[
+        list[str] | None,
+        option("--image-pull-secret", BUILDS, "Secrets of a ModelVersion's namespace to pull these with.", "NAME,..."),
+    ] = None,
+    run_as_user: Annotated[
+        int, option("--run-as-user", BUILDS, "User that reads the model (65532).", "UID", min=1, max=2**31 - 1)
+    ] = 65532,
+    run_as_group: Annotated[
+        int, option("--run-as-group", BUILDS, "Group that reads the model (65532).", "GID", min=1, max=2**31 - 1)
+    ] = 65532,
+    build_requests: Annotated[
+        str | None, option("--build-requests", BUILDS, "What a build sets aside.", "cpu=100m,memory=128Mi")
+    ] = None,
+    build_limits: Annotated[str | None, option("--build-limits", BUILDS, "What a build may use.", "memory=1Gi")] = None,
+    create_volumes: Annotated[
+        bool,
+        option("--create-volumes/--no-create-volumes", STORAGE, "Make PersistentVolumes for builds; else only claims."),
+    ] = True,
+    allow_host_path: Annotated[
+        list[str] | None,
+        option(
+            "--allow-host-path", STORAGE, "The only folders of nodes to build from (any but the system's).", "PATH,..."
+        ),
+    ] = None,
+    allow_nfs_server: Annotated[
+        list[str] | None,
+        option("--allow-nfs-server", STORAGE, "The only NFS servers to build from (any).", "HOST,..."),
+    ] = None,
+    leader_elect: Annotated[
+        bool,
+        option("--leader-elect/--no-leader-elect", ELECTION, "Lead only with the lease; off for a single replica."),
+    ] = True,
+    lease_namespace: Annotated[
+        str, option("--lease-namespace", ELECTION, "Namespace of the lease; by default the operator's own.", "NAME")
+    ] = "",
+    lease_name: Annotated[
+        str, option("--lease-name", ELECTION, "Name of the lease (modelwright-operator).", "NAME")
+    ] = "modelwright-operator",
+    lease_duration: Annotated[
+        str, option("--lease-duration", ELECTION, "After how long a lost leader is replaced (15s).", "DURATION")
+    ] = "15s",
+    lease_renew_deadline: Annotated[
+        str,
+        option("--lease-renew-deadline", ELECTION, "After how long a leader without answer stops (10s).", "DURATION"),
+    ] = "10s",
+    lease_retry_period: Annotated[
+        str, option("--lease-retry-period", ELECTION, "How often the lease is renewed or asked for (2s).", "DURATION")
+    ] = "2s",
+    resync: Annotated[
+        str, option("--resync", PROCESS, "How often every object is looked at without a change (10m).", "DURATION")
+    ] = "10m",
+    listen: Annotated[
+        str, option("--listen", PROCESS, "Where probes and metrics are (0.0.0.0:8080); port 0: any.", "HOST:PORT")
+    ] = "0.0.0.0:8080",
+    log_format: Annotated[LogFormat, option("--log-format", PROCESS, "How lines are written.")] = LogFormat.TEXT,
+    log_level: Annotated[LogLevel, option("--log-level", PROCESS, "What is logged.")] = LogLevel.INFO,
+) -> None:
+    """Run the operator of a cluster. In a Deployment, several replicas elect a leader; see docs/operator.md.
+
+    Each option can also be given as a variable: --some-thing as MODELWRIGHT_SOME_THING. Lists take commas.
+    """
+    from modelwright.adapters.kubernetes.lease_record import LeaseTimes
+    from modelwright.adapters.kubernetes.workloads.settings import DEFAULT_KANIKO_IMAGE, DEFAULT_RESOURCES, JobSettings
+    from modelwright.operator import spelling
+    from modelwright.operator.logs import start_log
+    from modelwright.operator.settings import LeaderElection, OperatorSettings
+    from modelwright.ports.capabilities import StoragePolicy
+    from modelwright.ports.workloads import Resources
+
+    host, port = read("--listen", spelling.address, listen)
+    times = LeaseTimes(
+        duration=read("--lease-duration", spelling.seconds, lease_duration),
+        renew_deadline=read("--lease-renew-deadline", spelling.seconds, lease_renew_deadline),
+        retry_period=read("--lease-retry-period", spelling.seconds, lease_retry_period),
+    )
+    read("--lease-duration", LeaseTimes.check, times)
+    jobs = JobSettings(
+        agent_image=agent_image,
+        kaniko_image=kaniko_image or DEFAULT_KANIKO_IMAGE,
+        image_pull_secrets=spelling.items(image_pull_secret),
+        default_registry=registry,
+        plain_http=read("--plain-http", spelling.registries, plain_http),
+        run_as_user=run_as_user,
+        run_as_group=run_as_group,
+        resources=Resources(
+            requests=read("--build-requests", spelling.quantities, build_requests, DEFAULT_RESOURCES.requests),
+            limits=read("--build-limits", spelling.quantities, build_limits, DEFAULT_RESOURCES.limits),
+        ),
+        storage_policy=StoragePolicy(
+            create_volumes=create_volumes,
+            host_paths=read("--allow-host-path", spelling.folders, allow_host_path),
+            nfs_servers=spelling.items(allow_nfs_server),
+        ),
+    )
+    settings = OperatorSettings(
+        jobs=jobs,
+        kubeconfig=kubeconfig,
+        context=context,
+        host=host,
+        port=port,
+        election=LeaderElection(enabled=leader_elect, namespace=lease_namespace, name=lease_name, times=times),
+        resync=read("--resync", spelling.seconds, resync),
+    )
+    start_log(log_format, log_level)
+    work(settings)
+
+
+def read(name: str, parse: Callable[[Any], T], given: Any, default: T | None = None) -> T:
+    """What was given, parsed; the default for what was not. A usage error for what makes no sense."""
+    from modelwright.ports.errors import Invalid
+
+    if given is None and default is not None:
+        return default
+    try:
+        return parse(given)
+    except Invalid as error:
+        raise typer.BadParameter(error.message, param_hint=name) from None
+
+
+def work(settings: OperatorSettings) -> None:
+    """Run it; what ends it is the last line of the log, and exit code 1."""
+    import asyncio
+
+    from modelwright.operator.run import run
+    from modelwright.ports.errors import ModelwrightError
+
+    try:
+        asyncio.run(run(settings))
+    except ModelwrightError as error:
+        logging.getLogger(__name__).critical("%s (%s)", error.message, error.reason)
+        raise typer.Exit(1) from None
