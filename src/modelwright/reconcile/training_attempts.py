@@ -80,10 +80,14 @@ def recorded(training: TrainingModel, tasks: tuple[TaskStatus, ...]) -> Attempt:
 
 
 def present(training: TrainingModel, tasks: tuple[TaskStatus, ...]) -> Attempt:
-    """The present attempt: the one after the recorded one, where that has begun and the status does not say so yet."""
+    """The present attempt: the last that has begun, though the status may not say so yet of several.
+
+    Who is killed between starting an attempt and writing that down, twice in a row, leaves two that are not recorded.
+    """
     attempt = recorded(training, tasks)
-    seen = seen_as(training, attempt.number + 1, tasks)
-    return attempt if seen is None else msgspec.structs.replace(following(attempt), seen=seen)
+    while (seen := seen_as(training, attempt.number + 1, tasks)) is not None:
+        attempt = msgspec.structs.replace(following(attempt), seen=seen)
+    return attempt
 
 
 def seen_as(training: TrainingModel, number: int, tasks: tuple[TaskStatus, ...]) -> TaskStatus | None:

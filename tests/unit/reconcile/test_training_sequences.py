@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.reconcile.make import HERE, NOW, built, seconds, state, training, version
 
@@ -172,7 +172,12 @@ class World:
             assert state(status.conditions)["Ready"] == "True"
 
 
+KILLED_TWICE = [("somebody asks", 2), ("fails", 2), ("is interrupted", 0), ("a while goes by", 2), ("ends well", 0)]
+"""Two attempts in a row begin, and neither is written down."""
+
+
 @settings(max_examples=400, deadline=None)
+@example(limit=0, deadline=0, base="", story=KILLED_TWICE)
 @given(
     limit=st.integers(0, 3),
     deadline=st.sampled_from([0, 0, 100]),
