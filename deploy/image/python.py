@@ -77,6 +77,9 @@ def _tidy(site: Path) -> None:
     for name in ("direct_url.json", "REQUESTED"):
         for file in site.glob(f"*.dist-info/{name}"):
             file.unlink()
+    for record in site.glob("*.dist-info/RECORD"):
+        lines = record.read_text().splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if (site / line.partition(",")[0].strip('"')).is_file()))
 
 
 def _compile(python: str, root: Path) -> None:
