@@ -25,7 +25,8 @@ from modelwright.api.table import table_columns, table_row
 pytestmark = pytest.mark.apiserver
 
 NAMESPACE = "rules"
-SEEDS = sorted((Path(__file__).parents[2] / "examples" / "seeds").glob("*.yaml"))
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MANIFESTS = sorted(path for folder in ("seeds", "cluster") for path in (EXAMPLES / folder).glob("*.yaml"))
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
@@ -200,8 +201,8 @@ def test_kubectl_explains_the_fields(kube_apiserver: KubeApiserver, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("kubernetes")
-@pytest.mark.parametrize("manifest", SEEDS, ids=lambda path: path.name)
-def test_kubectl_applies_the_seeds_manifests_unchanged(
+@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_kubectl_applies_the_manifests_of_the_seeds_and_of_the_guide(
     kube_apiserver: KubeApiserver, tmp_path: Path, manifest: Path
 ) -> None:
     kubectl(kube_apiserver, tmp_path, "apply", "-f", str(manifest), "--dry-run=server", "--validate=strict")

@@ -36,7 +36,7 @@ def reasons() -> dict[str, str]:
         for node in ast.walk(tree):
             for literal in reasons_of(node, in_reconcile="reconcile" in path.parts):
                 found.setdefault(literal, str(path.relative_to(SOURCE)))
-    return {reason: where for reason, where in found.items() if re.fullmatch(r"[A-Z]\w+", reason)}
+    return {one: where for one, where in found.items() if re.fullmatch(r"[A-Z]\w+", one) and one not in NO_REASON}
 
 
 def is_leaf(value: object) -> bool:

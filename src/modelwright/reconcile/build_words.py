@@ -14,13 +14,15 @@ _COUNTED = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d)?)+")
 
 
 def building(number: int) -> str:
-    return "packing the model and pushing its image" + _which(number)
+    which = f", attempt {number} of {ATTEMPTS}" if number > 1 else ""
+    return f"packing the model and pushing its image{which}"
 
 
 def blocked(version: ModelVersion, failure: Failure, number: int) -> str:
     """What a build waits for. While only counts and times in it change, it stands as it was said first:
     the cluster repeats itself for as long as it waits, and each change would be a write."""
-    text = f"the build cannot start{_which(number)}: {failure.message}"[: conditions.MESSAGE_LIMIT]
+    which = f"attempt {number} of {ATTEMPTS}: " if number > 1 else ""
+    text = f"{which}{failure.message}"[: conditions.MESSAGE_LIMIT]
     said = conditions.find(version.status.conditions, "Ready")
     if said is None or said.reason != failure.reason or _uncounted(said.message) != _uncounted(text):
         return text
@@ -41,10 +43,6 @@ def given_up(version: ModelVersion, failure: Failure, number: int) -> str:
 
 
 _MENDED = "; once that is mended, make a new ModelVersion, or have this one tried again: "
-
-
-def _which(number: int) -> str:
-    return f", attempt {number} of {ATTEMPTS}" if number > 1 else ""
 
 
 def _uncounted(text: str) -> str:

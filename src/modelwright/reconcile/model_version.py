@@ -170,7 +170,7 @@ def build_task(version: ModelVersion, observed: Observed, number: int) -> Task:
 def building(version: ModelVersion, task: Task, seen: TaskStatus | None, number: int, now: datetime) -> Plan:
     """It runs, or waits to. What it waits for is told, as a Warning, and goes on by itself once that is there."""
     blocked = seen.failure if seen is not None and seen.phase == "Pending" else None
-    reason = blocked.reason if blocked is not None else BUILDING
+    reason = blocked.reason if blocked is not None else "ImageBuilding"
     message = build_words.building(number) if blocked is None else build_words.blocked(version, blocked, number)
     status = msgspec.structs.replace(
         version.status,

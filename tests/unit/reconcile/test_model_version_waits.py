@@ -51,7 +51,7 @@ def test_what_keeps_a_build_from_starting_is_told_and_waited_for(why: str) -> No
     waiting = plan(subject, build("Pending", failure=Failure(reason=why, message="what to do")), later=5)
     assert state(waiting.status.conditions) == {"Ready": "False", "Reconciling": "True", "Stalled": "False"}
     assert reason(waiting.status.conditions, "Reconciling") == why
-    assert waiting.status.message == "the build cannot start: what to do"
+    assert waiting.status.message == "what to do"
     assert waiting.status.image_build_phase == "ImageBuilding"
     assert events(subject, waiting) == [("Warning", why)]
     assert [each.name for each in waiting.workloads] == [build("Pending").name], "the task is left to wait"
@@ -92,7 +92,7 @@ def test_another_message_for_the_same_reason_is_written_and_no_event() -> None:
     subject = then(version(), plan(version(), build("Pending", failure=CLAIM)))
     other = Failure(reason="ClaimNotFound", message="PersistentVolumeClaim models is being deleted")
     again = plan(subject, build("Pending", failure=other), later=60)
-    assert again.status.message == "the build cannot start: PersistentVolumeClaim models is being deleted"
+    assert again.status.message == "PersistentVolumeClaim models is being deleted"
     assert again.status.conditions[0].last_transition_time == NOW
     assert events(subject, again) == []
 
@@ -100,7 +100,7 @@ def test_another_message_for_the_same_reason_is_written_and_no_event() -> None:
 def test_a_further_attempt_that_waits_says_which_it_is() -> None:
     second = version(status=ModelVersionStatus(attempts=2, image_build_phase="ImageBuilding"))
     waiting = plan(second, build("Pending", second, failure=CLAIM))
-    assert waiting.status.message.startswith("the build cannot start, attempt 2 of 5: PersistentVolumeClaim models")
+    assert waiting.status.message.startswith("attempt 2 of 5: PersistentVolumeClaim models does")
 
 
 def test_a_failure_that_a_running_build_carries_is_not_taken_for_a_wait() -> None:
