@@ -61,7 +61,7 @@ def reconcile(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
 def start_again_if_asked(version: ModelVersion, observed: Observed) -> ModelVersion:
     """A request to look again forgets a build that failed; one that succeeded stands for ever.
 
-    A build that runs is not disturbed: the request waits for its end.
+    A build that runs is not disturbed: the request waits for its end. One that cannot start is begun anew.
     """
     if not requests.requested_again(version) or runs_now(version, observed):
         return version
@@ -78,7 +78,14 @@ def runs_now(version: ModelVersion, observed: Observed) -> bool:
     if version.status.image_build_phase != BUILDING:
         return False
     name = build_task(version, observed, max(version.status.attempts, 1)).name
-    return any(task.name == name and task.phase in ("Pending", "Running") for task in observed.tasks)
+    return any(
+        task.name == name and task.phase in ("Pending", "Running") and not waits(task) for task in observed.tasks
+    )
+
+
+def waits(task: TaskStatus) -> bool:
+    """Whether it cannot start, and says why."""
+    return task.phase == "Pending" and task.failure is not None
 
 
 # The Model ----------------------------------------------------------------------------------------------------------
@@ -169,7 +176,7 @@ def build_task(version: ModelVersion, observed: Observed, number: int) -> Task:
 
 def building(version: ModelVersion, task: Task, seen: TaskStatus | None, number: int, now: datetime) -> Plan:
     """It runs, or waits to. What it waits for is told, as a Warning, and goes on by itself once that is there."""
-    blocked = seen.failure if seen is not None and seen.phase == "Pending" else None
+    blocked = seen.failure if seen is not None and waits(seen) else None
     reason = blocked.reason if blocked is not None else "ImageBuilding"
     message = build_words.building(number) if blocked is None else build_words.blocked(version, blocked, number)
     status = msgspec.structs.replace(

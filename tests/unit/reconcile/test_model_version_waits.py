@@ -103,6 +103,23 @@ def test_a_further_attempt_that_waits_says_which_it_is() -> None:
     assert waiting.status.message.startswith("attempt 2 of 5: PersistentVolumeClaim models does")
 
 
+def test_a_request_begins_a_build_anew_that_cannot_start() -> None:
+    """What an admin has mended in the operator's settings, such as the agent's image, is not in the Pod that waits."""
+    subject = then(version(), plan(version(), build("Pending", failure=CLAIM)))
+    annotations = {"modelwright.dev/reconcile-requested-at": "now"}
+    asked = msgspec.structs.replace(
+        subject, metadata=msgspec.structs.replace(subject.metadata, annotations=annotations)
+    )
+    former = build("Pending", failure=CLAIM)
+    anew = plan(asked, former)
+    assert [each.name for each in anew.workloads] != [former.name]
+    assert (anew.keep, anew.status.last_handled_reconcile_at, anew.status.attempts) == (frozenset(), "now", 1)
+    following = then(asked, anew)
+    again = plan(following, task(only_workload(anew).name, "Pending", failure=CLAIM))
+    assert again.workloads == anew.workloads, "once for each request"
+    assert plan(asked, build("Pending")).status.last_handled_reconcile_at == "", "one that starts is not disturbed"
+
+
 def test_a_failure_that_a_running_build_carries_is_not_taken_for_a_wait() -> None:
     running = plan(version(), build("Running", failure=CLAIM))
     assert reason(running.status.conditions) == "ImageBuilding"
