@@ -6,46 +6,88 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tests.cluster.operator import operator
-from tests.cluster.rig import state
+from tests.cluster.rig import consent, leftovers, lifecycle, state
 from tests.cluster.rig.cluster import Cluster
-from tests.cluster.rig.lifecycle import running_cluster
+from tests.cluster.rig.kubernetes import Kubernetes
 
 __all__ = ["operator"]
 
-RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+RIG, GIVEN = "MODELWRIGHT_TEST_RIG", "MODELWRIGHT_TEST_KUBECONFIG"
 Kubectl = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster that all tests of the session share: that of MODELWRIGHT_TEST_RIG=STATE_FILE, or one of their own."""
-    given = os.environ.get("MODELWRIGHT_TEST_RIG")
-    if given:
-        yield Cluster(state.read(Path(given)))
+    """The project's own cluster, which all tests of the session share.
+
+    That of MODELWRIGHT_TEST_RIG=STATE_FILE if it is set, else one that is started and removed.
+    """
+    if rig := os.environ.get(RIG):
+        yield Cluster.of(state.read(Path(rig)))
         return
-    with running_cluster(f"t-{os.getpid()}") as cluster:
-        yield cluster
+    if os.environ.get(GIVEN):
+        _left_out(f"it needs registries, nodes or faults of the project's own cluster, and {GIVEN} names another one")
+    try:
+        consent.check()
+    except consent.Refused as refusal:
+        _left_out(str(refusal))
+    leftovers.remove()
+    with lifecycle.running_cluster(leftovers.own_name(), consent.install_programs()) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def kubernetes(request: pytest.FixtureRequest) -> Kubernetes:
+    """The cluster of MODELWRIGHT_TEST_KUBECONFIG, or else the project's own: for tests that any cluster serves."""
+    if given := os.environ.get(GIVEN):
+        return Kubernetes(kubeconfig=Path(given), kubectl=consent.kubectl())
+    own: Cluster = request.getfixturevalue("cluster")
+    return own
 
 
 @pytest.fixture
-def namespace(cluster: Cluster) -> Iterator[str]:
+def namespace(kubernetes: Kubernetes) -> Iterator[str]:
     """A fresh namespace that admits only what the restricted Pod Security Standard allows; deleted afterwards."""
-    name = f"t-{secrets.token_hex(4)}"
-    cluster.run("create", "namespace", name)
-    cluster.run("label", "namespace", name, *(f"{key}={value}" for key, value in RESTRICTED.items()))
-    cluster.wait_for_service_account(name)
-    yield name
-    cluster.run("delete", "namespace", name, "--wait=false")
+    yield from _namespace(kubernetes, "restricted")
 
 
 @pytest.fixture
-def kubectl(cluster: Cluster, namespace: str) -> Kubectl:
+def privileged_namespace(kubernetes: Kubernetes) -> Iterator[str]:
+    """A fresh namespace that admits every Pod, such as those with a hostPort; deleted afterwards."""
+    yield from _namespace(kubernetes, "privileged")
+
+
+@pytest.fixture
+def kubectl(kubernetes: Kubernetes, namespace: str) -> Kubectl:
     """Run kubectl in the test's namespace as the administrator: `kubectl("get", "pods", stdin=None, check=True)`."""
 
     def run(*arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        return cluster.run("--namespace", namespace, *arguments, stdin=stdin, check=check)
+        return kubernetes.run("--namespace", namespace, *arguments, stdin=stdin, check=check)
 
     return run
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever needs a cluster is marked so, and can be left out with `-m 'not cluster'`."""
+    for item in items:
+        if {"cluster", "kubernetes"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.cluster)
+
+
+def _namespace(kubernetes: Kubernetes, level: str) -> Iterator[str]:
+    name = f"t-{secrets.token_hex(4)}"
+    labels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn")}
+    kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    kubernetes.wait_for_service_account(name)
+    yield name
+    kubernetes.run("delete", "namespace", name, "--wait=false")
+
+
+def _left_out(reason: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -7,6 +7,7 @@ so that a second run finds them and a changed pin never finds the old ones.
     install.py            install what is missing, print the folder of the built programs
     install.py --print    only print that folder
     install.py --bench    also build what only `make bench-cluster` runs; prints both paths
+    install.py --cluster  also install what only a test cluster needs; so do CI=true and MODELWRIGHT_TEST_CLUSTER=1
 """
 
 from __future__ import annotations
@@ -18,10 +19,30 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 HERE = pathlib.Path(__file__).resolve().parent
 KUBERNETES_VERSION = "1.35.4"
+POLICY = pathlib.Path("/usr/sbin/policy-rc.d")
+CLUSTER_VARIABLE = "MODELWRIGHT_TEST_CLUSTER"
 APT_PACKAGES = {"skopeo": "skopeo", "umoci": "umoci", "docker-registry": "docker-registry", "curl": "curl"}
+CLUSTER_PACKAGES = (
+    "busybox-static",
+    "containernetworking-plugins",
+    "iproute2",
+    "iptables",
+    "nftables",
+    "runc",
+    # an NFS server in user space, and what a client in user space is compiled with
+    "gcc",
+    "libc6-dev",
+    "libfuse3-dev",
+    "libnfs-dev",
+    "nfs-ganesha",
+    "nfs-ganesha-vfs",
+    "pkg-config",
+)
 GO_PROGRAMS = {
     "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
     "kubectl": ("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
@@ -101,15 +122,52 @@ def install_go_program(name: str, module: str, package: str, destination: pathli
     print(f"install: built {name} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
-def install_apt_packages() -> None:
+def wants_cluster() -> bool:
+    """True where the tests on a real cluster will run, so that what only they need is installed too."""
+    return "--cluster" in sys.argv[1:] or os.environ.get("CI") == "true" or os.environ.get(CLUSTER_VARIABLE) == "1"
+
+
+def missing_packages(*, cluster: bool) -> list[str]:
+    """The Debian packages that are not there yet; all that have no program of their own where there is no dpkg."""
     missing = [package for program, package in APT_PACKAGES.items() if shutil.which(program) is None]
+    return [*missing, *(package for package in CLUSTER_PACKAGES if cluster and not is_installed(package))]
+
+
+def is_installed(package: str) -> bool:
+    if shutil.which("dpkg-query") is None:
+        return False
+    query = ["dpkg-query", "--show", "--showformat=${db:Status-Status}", package]
+    return subprocess.run(query, capture_output=True, text=True).stdout == "installed"
+
+
+def install_apt_packages() -> None:
+    missing = missing_packages(cluster=wants_cluster())
     if not missing:
         return
     if shutil.which("apt-get") is None or os.geteuid() != 0:
         raise SystemExit(f"install: needs {', '.join(missing)}; install them, or run as root on Debian")
-    for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *missing]):
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", *command], stdout=sys.stderr, check=True, env=environment)
+    print(f"install: installing {', '.join(missing)} ...", file=sys.stderr, flush=True)
+    with no_service_starts():
+        for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *missing]):
+            environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+            apt_get = ["apt-get", "-o", "DPkg::Lock::Timeout=600", *command]
+            subprocess.run(apt_get, stdout=sys.stderr, check=True, env=environment)
+
+
+@contextmanager
+def no_service_starts() -> Iterator[None]:
+    """Debian starts a service when it is installed, unless this file says no: tests start servers of their own."""
+    try:
+        with POLICY.open("x") as policy:
+            policy.write("#!/bin/sh\nexit 101\n")
+    except FileExistsError:  # an administrator's own policy holds
+        yield
+        return
+    try:
+        POLICY.chmod(0o755)
+        yield
+    finally:
+        POLICY.unlink()
 
 
 if __name__ == "__main__":

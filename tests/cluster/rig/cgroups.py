@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
-from tests.cluster.rig import names
+from tests.cluster.rig import names, waiting
 
 MOUNT = Path("/sys/fs/cgroup")
 UNIFIED = (MOUNT / "cgroup.controllers").exists()
@@ -37,41 +38,24 @@ def node_root(name: str, node: str) -> str:
 
 def processes(name: str) -> set[int]:
     """Every living process of the cluster: its programs, containers and their helpers."""
-    found: set[int] = set()
-    for file in _tracking(name).rglob("cgroup.procs"):
-        try:
-            found.update(int(pid) for pid in file.read_text().split())
-        except OSError:  # the group went while we looked
-            continue
-    return {pid for pid in found if _alive(pid)}
+    return _living(_tracking(name).rglob("cgroup.procs"))
 
 
-def kill(name: str, deadline_seconds: float = 60.0) -> None:
-    """End every process of the cluster. Raises TimeoutError with what would not end."""
-    deadline = time.monotonic() + deadline_seconds
-    while living := processes(name):
-        for pid in living:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"processes of cluster {name} do not end: {sorted(living)}")
-        time.sleep(0.05)
+def container_processes(name: str, container: str) -> set[int]:
+    """The living processes of one container, by its id."""
+    return _living(_tracking(name).rglob(f"{container}/cgroup.procs"))
 
 
-def remove(name: str, deadline_seconds: float = 20.0) -> None:
-    """Remove the cluster's groups, leaves first; the kernel may still be busy with one that has just become empty."""
-    deadline = time.monotonic() + deadline_seconds
+def kill(name: str) -> None:
+    """End every process of the cluster. Raises TimeoutError if some do not end."""
+    waiting.until(lambda: not _kill_once(name), f"the processes of cluster {name} to end")
+
+
+def remove(name: str) -> None:
+    """Remove the cluster's groups, which have no process any more. Raises TimeoutError."""
     for hierarchy in _hierarchies():
         cluster = hierarchy / names.cgroup(name)
-        while cluster.exists():
-            try:
-                _remove_tree(cluster)
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.05)
+        waiting.until(partial(_is_removed, cluster), f"the control group {cluster} to go away")
 
 
 def _hierarchies() -> list[Path]:
@@ -87,20 +71,23 @@ def _tracking(name: str) -> Path:
 
 
 def _delegate(group: Path) -> None:
-    """Let the group's children be limited: version 2 asks for a word, version 1's cpuset for the processors."""
-    if UNIFIED:
-        if group.name != PROGRAMS:
-            wanted = (group / "cgroup.controllers").read_text().split()
-            (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
-        return
+    """Let the group's children be limited: version 2 wants to be told, version 1's cpuset wants processors."""
+    if UNIFIED and group.name != PROGRAMS:
+        controllers = (group / "cgroup.controllers").read_text().split()
+        (group / "cgroup.subtree_control").write_text(" ".join(f"+{controller}" for controller in controllers))
     for file in ("cpuset.cpus", "cpuset.mems"):
-        if (group / file).exists():
+        if not UNIFIED and (group / file).exists():
             (group / file).write_text((group.parent / file).read_text())
 
 
-def _remove_tree(group: Path) -> None:
-    for folder, _, _ in os.walk(group, topdown=False):
-        Path(folder).rmdir()
+def _living(files: Iterable[Path]) -> set[int]:
+    found: set[int] = set()
+    for file in files:
+        try:
+            found.update(int(pid) for pid in file.read_text().split())
+        except OSError:  # the group went while we looked
+            continue
+    return {pid for pid in found if _alive(pid)}
 
 
 def _alive(pid: int) -> bool:
@@ -109,3 +96,24 @@ def _alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def _kill_once(name: str) -> set[int]:
+    """Kill what lives now; the processes that did, for new ones may have come from them meanwhile."""
+    living = processes(name)
+    for pid in living:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return living
+
+
+def _is_removed(cluster: Path) -> bool:
+    """Remove leaves first; the kernel may still be busy with a group that has just become empty."""
+    try:
+        for folder, _, _ in os.walk(cluster, topdown=False):
+            Path(folder).rmdir()
+    except OSError:
+        return False
+    return not cluster.exists()

@@ -1,109 +1,109 @@
-"""A running cluster: where everything is, and what a fault test does to it."""
+"""A running cluster of the project's own: where everything is, and what a fault test does to it."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import msgspec
+from tests.cluster.rig import cgroups, control_plane, etcd, network, node, processes
+from tests.cluster.rig.kubernetes import Kubernetes
+from tests.cluster.rig.names import NODES
+from tests.cluster.rig.state import NodeState, RegistryState, State
 
-from tests.cluster.rig import control_plane, network, node, processes, state
 
+class Cluster(Kubernetes, frozen=True):
+    """A running cluster. Programs go by these names: etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
+    registry, private-registry, and for each node containerd-NODE, kubelet-NODE, kube-proxy-NODE."""
 
-class Cluster(msgspec.Struct, frozen=True):
-    """A running cluster."""
+    state: State
 
-    state: state.State
+    @classmethod
+    def of(cls, state: State) -> Cluster:
+        return cls(kubeconfig=Path(state.kubeconfig), kubectl=Path(state.programs, "kubectl"), state=state)
 
     @property
     def name(self) -> str:
         return self.state.names.name
 
     @property
-    def kubeconfig(self) -> Path:
-        """The administrator's."""
-        return Path(self.state.kubeconfig)
-
-    @property
     def programs(self) -> Path:
+        """The folder of the Go programs: kubectl, helm, etcd, kaniko, ..."""
         return Path(self.state.programs)
 
     @property
-    def kubectl(self) -> Path:
-        return self.programs / "kubectl"
-
-    @property
-    def nodes(self) -> tuple[state.NodeState, ...]:
+    def nodes(self) -> tuple[NodeState, ...]:
         return self.state.nodes
 
     @property
     def registry(self) -> str:
-        """HOST:PORT of the registry without TLS or password; nodes, Pods and the host reach it."""
+        """HOST:PORT of the registry without TLS or password: the host, nodes and Pods reach it."""
         return self.state.registry.host
 
     @property
-    def private_registry(self) -> state.RegistryState:
+    def private_registry(self) -> RegistryState:
+        """The registry with TLS by an authority of its own, and a password."""
         return self.state.private_registry
 
     @property
     def audit_log(self) -> Path:
         return Path(self.state.audit_log)
 
-    def run(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Run kubectl as the administrator; what it printed. Raises CalledProcessError with its complaint as a note."""
-        command = [str(self.kubectl), f"--kubeconfig={self.kubeconfig}", *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True)
-        if check and done.returncode:
-            fault = subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
-            fault.add_note(done.stderr)
-            raise fault
-        return done.stdout
-
-    def wait_for_service_account(self, namespace: str) -> None:
-        """Wait until Pods can be made in a new namespace."""
-        self.run("wait", "--for=create", "--timeout=60s", "serviceaccount/default", "--namespace", namespace)
-
-    def nodes_ready(self) -> bool:
-        """True if every node has registered and says that it is ready."""
-        path = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].status}"
-        return self.run("get", "nodes", "-o", path, check=False).split() == ["True"] * len(node_names())
-
-    def audit_events(self) -> Iterator[dict[str, object]]:
+    def audit_events(self) -> Iterator[dict[str, Any]]:
         """What was asked of the kube-apiserver so far: audit.k8s.io/v1 Events, oldest first."""
         with self.audit_log.open() as lines:
-            for line in lines:
-                if line.endswith("\n"):
-                    yield json.loads(line)
+            yield from (json.loads(line) for line in lines if line.endswith("\n"))
+
+    def nodes_ready(self) -> bool:
+        """True if every node has registered and is ready."""
+        path = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].status}"
+        return self.run("get", "nodes", "-o", path, check=False).split() == ["True"] * len(NODES)
 
     def on_node(self, name: str, *command: str, stdin: str | None = None) -> str:
-        """Run a command in the node's network and file system; what it printed."""
+        """Run a command in the node's network and file system; what it printed. Raises CalledProcessError."""
         argv = [*node.enter(self.name, name), *command]
         return subprocess.run(argv, check=True, capture_output=True, text=True, input=stdin).stdout
 
     def cut(self, name: str) -> None:
-        """Pull the node's cable."""
+        """Pull the node's cable: nothing reaches it or leaves it, and what runs on it goes on."""
         network.cut(self.name, name)
 
     def mend(self, name: str) -> None:
+        """Plug the node's cable in again."""
         network.mend(self.name, name)
 
     def pid(self, program: str) -> int:
-        """The process id of a program: etcd, kube-apiserver, kubelet-edge-0, containerd-cloud-0, registry, ..."""
+        """The process id of a program."""
         return processes.pid_of(self.name, program)
 
     def stop(self, program: str, *, kill: bool = False) -> None:
+        """Stop a program and wait until it has ended."""
         processes.stop(self.name, program, kill=kill)
 
     def start(self, program: str) -> None:
-        """Start a stopped program again, with the same arguments, ports and data."""
+        """Start a stopped program again, with the same arguments, ports and data; a kube-apiserver until it answers."""
         processes.restart(self.name, program)
         if program == "kube-apiserver":
             control_plane.wait_ready(self.state.names, Path(self.state.folder, "control-plane/ca.crt"))
 
+    def compact_etcd(self) -> int:
+        """Make etcd forget its past, so that watches from before are told 410; its present revision."""
+        return etcd.compact(control_plane.etcd_url(self.state.names))
 
-def node_names() -> tuple[str, ...]:
-    from tests.cluster.rig.names import NODES
+    def container_processes(self, namespace: str, pod: str, container: str) -> set[int]:
+        """The process ids of a running container, as the host sees them."""
+        statuses = self.get("pod", pod, "--namespace", namespace)["status"]["containerStatuses"]
+        known = next(status["containerID"] for status in statuses if status["name"] == container)
+        return cgroups.container_processes(self.name, known.rpartition("/")[2])
 
-    return NODES
+    def kill_container(self, namespace: str, pod: str, container: str) -> None:
+        """Kill a container's processes, as the kernel does when memory is short; the kubelet starts it again."""
+        for pid in self.container_processes(namespace, pod, container):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue

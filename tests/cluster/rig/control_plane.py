@@ -9,10 +9,9 @@ import urllib.request
 from pathlib import Path
 
 import msgspec
-from tests.contract.pki import Authority, write_key
-
 from tests.cluster.rig import names, processes
 from tests.cluster.rig.names import Names
+from tests.contract.pki import Authority, write_key
 
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",

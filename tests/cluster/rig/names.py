@@ -43,7 +43,7 @@ class Names(msgspec.Struct, frozen=True):
         return f"10.244.{11 + index}.0/24"
 
     def port(self, program: str) -> int:
-        """No other cluster's port, nor one of Kubernetes' own: another cluster may have taken those on all addresses."""
+        """A port of the host's; not one that Kubernetes usually has: another cluster may hold it on all addresses."""
         return ports(self.number)[program]
 
 

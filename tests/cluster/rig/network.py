@@ -8,10 +8,9 @@ has to be changed but one interface that is added.
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
-from tests.cluster.rig import names, processes
+from tests.cluster.rig import names, processes, waiting
 from tests.cluster.rig.names import Names
 
 SWITCH = "switch"
@@ -53,17 +52,12 @@ def mend(cluster: str, node: str) -> None:
     _ip("link", "set", node, "up", inside=processes.pid_of(cluster, SWITCH))
 
 
-def remove(name: str, deadline_seconds: float = 20.0) -> None:
+def remove(name: str) -> None:
     """Remove the host's link, and wait until it is gone: the kernel takes the rest with the namespaces."""
-    deadline = time.monotonic() + deadline_seconds
-    while exists(names.link(name)):
+    interface = Path("/sys/class/net", names.link(name))
+    if interface.exists():  # it may go by itself meanwhile: its other end is in the switch's namespace
         subprocess.run(["ip", "link", "delete", names.link(name)], capture_output=True)
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the interface {names.link(name)} does not go away")
-
-
-def exists(interface: str) -> bool:
-    return Path("/sys/class/net", interface).exists()
+    waiting.until(lambda: not interface.exists(), f"the interface {names.link(name)} to go away")
 
 
 def runs(pid: int, program: str) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.cluster.rig import network, node_config, processes, state
 from tests.cluster.rig.control_plane import ControlPlane
-from tests.cluster.rig.names import Names
+from tests.cluster.rig.names import NODES, Names
 
 ROOT_SCRIPT = Path(__file__).with_name("node_root.sh")
 HOME = "opt/node"
@@ -50,22 +48,17 @@ def start(cluster: Names, node: str) -> None:
     """Start the node's programs, in their order. Raises StartError if containerd is not ready in time."""
     inside = enter(cluster.name, node)
     containerd = f"containerd-{node}"
-    processes.start(cluster.name, containerd, [*inside, "containerd", "--config", f"/{HOME}/containerd.toml"])
+    processes.start(cluster.name, containerd, [*inside, "containerd", f"--config=/{HOME}/containerd.toml"])
     socket = Path(f"/proc/{processes.pid_of(cluster.name, node)}/root/run/containerd/containerd.sock")
     processes.wait(cluster.name, containerd, socket.exists)
-    processes.start(
-        cluster.name,
-        f"kubelet-{node}",
-        [*inside, "kubelet", f"--config=/{HOME}/kubelet.yaml", f"--kubeconfig=/{HOME}/kubelet.conf"]
-        + [f"--hostname-override={node}", f"--node-ip={_address(cluster, node)}"],
-    )
+    processes.start(cluster.name, f"kubelet-{node}", [*inside, *_kubelet(cluster, node)])
     processes.start(cluster.name, f"kube-proxy-{node}", [*inside, "kube-proxy", f"--config=/{HOME}/kube-proxy.yaml"])
 
 
-def _address(cluster: Names, node: str) -> str:
-    from tests.cluster.rig.names import NODES
-
-    return cluster.node_address(NODES.index(node))
+def _kubelet(cluster: Names, node: str) -> list[str]:
+    address = cluster.node_address(NODES.index(node))
+    files = [f"--config=/{HOME}/kubelet.yaml", f"--kubeconfig=/{HOME}/kubelet.conf"]
+    return ["kubelet", *files, f"--hostname-override={node}", f"--node-ip={address}"]
 
 
 def _environment() -> list[str]:
@@ -77,9 +70,4 @@ def _link_like_the_host(folder: Path) -> None:
     for name in ("bin", "lib", "lib32", "lib64", "libx32"):
         host = Path("/", name)
         if host.is_symlink():
-            (folder / name).symlink_to(os.readlink(host))
-
-
-def forget(cluster: str) -> None:
-    """Remove all that the cluster has on disk, once nothing of it runs and its mounts are gone with it."""
-    shutil.rmtree(state.folder(cluster), ignore_errors=False)
+            (folder / name).symlink_to(host.readlink())

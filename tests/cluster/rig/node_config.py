@@ -55,8 +55,8 @@ def _write_sysctls(folder: Path) -> None:
 
 def _write_pod_network(folder: Path, subnet: str) -> None:
     folder.mkdir()
-    addresses = {"type": "host-local", "dataDir": "/run/cni-addresses", "ranges": [[{"subnet": subnet}]]}
-    addresses["routes"] = [{"dst": "0.0.0.0/0"}]
+    ranges, routes = [[{"subnet": subnet}]], [{"dst": "0.0.0.0/0"}]
+    addresses = {"type": "host-local", "dataDir": "/run/cni-addresses", "ranges": ranges, "routes": routes}
     bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True, "hairpinMode": True}
     plugins = [{**bridge, "ipam": addresses}, {"type": "portmap", "capabilities": {"portMappings": True}}]
     network = {"cniVersion": "1.0.0", "name": "pods", "plugins": plugins}

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-
-from tests.cluster.rig import cgroups, state
+from tests.cluster.rig import cgroups, state, waiting
 
 LAUNCH = Path(__file__).with_name("launch.sh")
 
 
 class StartError(Exception):
-    """A program of the cluster ended, or was not ready in time; the message has the end of its log."""
+    """A part of the cluster ended, or was not ready in time; the message has the end of its log."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -30,32 +29,33 @@ class Program(msgspec.Struct, frozen=True):
 def start(cluster: str, name: str, argv: Sequence[str | Path]) -> int:
     """Start a program in the background; its process id. Its output goes to logs/NAME.log."""
     command = tuple(str(argument) for argument in argv)
-    log = log_file(cluster, name)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    launched = subprocess.run(
-        ["sh", LAUNCH, cgroups.entry(cluster), log, *command], check=True, capture_output=True, text=True
-    )
+    file, log = _file(cluster, name), log_file(cluster, name)
+    for folder in (file.parent, log.parent):
+        folder.mkdir(exist_ok=True)
+    launch: list[str | Path] = ["sh", LAUNCH, cgroups.entry(cluster), log, *command]
+    launched = subprocess.run(launch, check=True, stdout=subprocess.PIPE, text=True)
     program = Program(pid=int(launched.stdout), argv=command)
-    file = _file(cluster, name)
-    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(msgspec.json.encode(program))
     return program.pid
 
 
-def stop(cluster: str, name: str, *, kill: bool = False, deadline_seconds: float = 20.0) -> None:
+def stop(cluster: str, name: str, *, kill: bool = False) -> None:
     """Stop a program and wait until it has ended; one that does not end when asked to is killed."""
-    pid = pid_of(cluster, name)
-    deadline = time.monotonic() + deadline_seconds
-    how = signal.SIGKILL if kill else signal.SIGTERM
-    while is_running(cluster, name):
-        os.kill(pid, how)
-        _until(lambda: not is_running(cluster, name), deadline)
-        how = signal.SIGKILL
-        deadline = time.monotonic() + deadline_seconds
+    if not kill and is_running(cluster, name):
+        os.kill(pid_of(cluster, name), signal.SIGTERM)
+        try:
+            waiting.until(lambda: not is_running(cluster, name), f"{name} to end", 20)
+        except TimeoutError:
+            pass
+    if is_running(cluster, name):
+        os.kill(pid_of(cluster, name), signal.SIGKILL)
+    waiting.until(lambda: not is_running(cluster, name), f"{name} to end")
 
 
 def restart(cluster: str, name: str) -> int:
-    """Start a program that has ended once more, with the same arguments."""
+    """Start a program that has ended once more, with the same arguments. Raises ValueError if it has not ended."""
+    if is_running(cluster, name):
+        raise ValueError(f"{name} of cluster {cluster} is running: stop it first")
     return start(cluster, name, _read(cluster, name).argv)
 
 
@@ -81,7 +81,7 @@ def wait(cluster: str, name: str, ready: Callable[[], bool], deadline_seconds: f
             raise StartError(f"{name} ended:\n{log_tail(cluster, name)}")
         if time.monotonic() > deadline:
             raise StartError(f"{name} was not ready in {deadline_seconds:.0f} s:\n{log_tail(cluster, name)}")
-        time.sleep(0.1)
+        time.sleep(0.05)
 
 
 def log_file(cluster: str, name: str) -> Path:
@@ -98,8 +98,3 @@ def _file(cluster: str, name: str) -> Path:
 
 def _read(cluster: str, name: str) -> Program:
     return msgspec.json.decode(_file(cluster, name).read_bytes(), type=Program)
-
-
-def _until(condition: Callable[[], bool], deadline: float) -> None:
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.contract.pki import Authority
-
 from tests.cluster.rig import processes, state
 from tests.cluster.rig.control_plane import answers
 from tests.cluster.rig.names import Names
+from tests.contract.pki import Authority
 
 USER, PASSWORD = "builder", "canary-5ecret"
 HTPASSWD = "builder:$2b$05$5yr434kOmOQvcaFgO6iGmeH19eGn7UL4Ejof/W9hxwd5znvE/Wktq\n"
@@ -38,7 +37,7 @@ def _start_private(cluster: Names, folder: Path) -> state.RegistryState:
     certificate, key = authority.issue("registry", hosts=(cluster.gateway,))
     users = folder / "htpasswd"
     users.write_text(HTPASSWD)
-    tls = {"tls": {"certificate": str(certificate), "key": str(key)}}
+    tls: dict[str, object] = {"tls": {"certificate": str(certificate), "key": str(key)}}
     host = _run(cluster, "private-registry", folder, tls, {"htpasswd": {"realm": "test", "path": str(users)}})
     return state.RegistryState(host=host, user=USER, password=PASSWORD, ca_file=str(authority.ca_file))
 

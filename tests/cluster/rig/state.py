@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
-
 from tests.cluster.rig.names import Names
-
-INSTALL = Path(__file__).parents[2] / "tools" / "install.py"
 
 
 class NodeState(msgspec.Struct, frozen=True):
@@ -72,9 +67,3 @@ def write(state: State) -> Path:
 
 def read(file: Path) -> State:
     return msgspec.json.decode(file.read_bytes(), type=State)
-
-
-def programs() -> Path:
-    """The folder of the Go programs that tests/tools/install.py builds."""
-    printed = subprocess.run([sys.executable, INSTALL, "--print"], check=True, capture_output=True, text=True)
-    return Path(printed.stdout.strip())
