@@ -18,7 +18,7 @@ NAME = "modelwright-operator"
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 """The operator in the audit log."""
 PODS = "app.kubernetes.io/name=modelwright,app.kubernetes.io/component=operator"
-LEASE_SECONDS = {"duration": 10, "renewDeadline": 7, "retryPeriod": 1}
+LEASE = {"duration": "10s", "renewDeadline": "7s", "retryPeriod": "1s"}
 
 
 class Operator(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def values(cluster: Cluster, image: str) -> dict[str, Any]:
     return {
         "image": {"repository": repository, "digest": digest},
         "registry": {"default": cluster.registry, "plainHTTP": [cluster.registry]},
-        "lease": LEASE_SECONDS,
+        "lease": LEASE,
     }
 
 

@@ -1,12 +1,13 @@
+{{/* Quantities as cpu=100m,memory=128Mi. */}}
+{{- define "modelwright.quantities" -}}
+{{- $pairs := list -}}
+{{- range $name, $quantity := . -}}
+{{- $pairs = append $pairs (printf "%s=%v" $name $quantity) -}}
+{{- end -}}
+{{- join "," $pairs -}}
+{{- end -}}
+
 {{- define "modelwright.environment" -}}
-- name: MODELWRIGHT_NAMESPACE
-  valueFrom:
-    fieldRef:
-      fieldPath: metadata.namespace
-- name: MODELWRIGHT_POD_NAME
-  valueFrom:
-    fieldRef:
-      fieldPath: metadata.name
 - name: HOME
   value: /tmp
 - name: MODELWRIGHT_LISTEN
@@ -14,11 +15,13 @@
 - name: MODELWRIGHT_LEASE_NAME
   value: {{ include "modelwright.operator" . }}
 - name: MODELWRIGHT_LEASE_DURATION
-  value: {{ .Values.lease.duration | quote }}
+  value: {{ .Values.lease.duration }}
 - name: MODELWRIGHT_LEASE_RENEW_DEADLINE
-  value: {{ .Values.lease.renewDeadline | quote }}
+  value: {{ .Values.lease.renewDeadline }}
 - name: MODELWRIGHT_LEASE_RETRY_PERIOD
-  value: {{ .Values.lease.retryPeriod | quote }}
+  value: {{ .Values.lease.retryPeriod }}
+- name: MODELWRIGHT_RESYNC
+  value: {{ .Values.resync }}
 - name: MODELWRIGHT_LOG_FORMAT
   value: {{ .Values.log.format }}
 - name: MODELWRIGHT_LOG_LEVEL
@@ -30,17 +33,19 @@
   value: {{ . | quote }}
 {{- end }}
 {{- with .Values.build.imagePullSecrets }}
-- name: MODELWRIGHT_IMAGE_PULL_SECRETS
+- name: MODELWRIGHT_IMAGE_PULL_SECRET
   value: {{ join "," . | quote }}
 {{- end }}
 - name: MODELWRIGHT_RUN_AS_USER
   value: {{ .Values.build.runAsUser | int64 | quote }}
 - name: MODELWRIGHT_RUN_AS_GROUP
   value: {{ .Values.build.runAsGroup | int64 | quote }}
-- name: MODELWRIGHT_BUILD_RESOURCES
-  value: {{ .Values.build.resources | toJson | quote }}
+- name: MODELWRIGHT_BUILD_REQUESTS
+  value: {{ include "modelwright.quantities" .Values.build.resources.requests | quote }}
+- name: MODELWRIGHT_BUILD_LIMITS
+  value: {{ include "modelwright.quantities" .Values.build.resources.limits | quote }}
 {{- with .Values.registry.default }}
-- name: MODELWRIGHT_DEFAULT_REGISTRY
+- name: MODELWRIGHT_REGISTRY
   value: {{ . | quote }}
 {{- end }}
 {{- with .Values.registry.plainHTTP }}
@@ -50,11 +55,11 @@
 - name: MODELWRIGHT_CREATE_VOLUMES
   value: {{ .Values.storage.createVolumes | quote }}
 {{- with .Values.storage.allowHostPaths }}
-- name: MODELWRIGHT_ALLOW_HOST_PATHS
+- name: MODELWRIGHT_ALLOW_HOST_PATH
   value: {{ join "," . | quote }}
 {{- end }}
 {{- with .Values.storage.allowNFSServers }}
-- name: MODELWRIGHT_ALLOW_NFS_SERVERS
+- name: MODELWRIGHT_ALLOW_NFS_SERVER
   value: {{ join "," . | quote }}
 {{- end }}
 {{- with .Values.extraEnv }}
