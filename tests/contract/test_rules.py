@@ -187,6 +187,27 @@ def test_kubectl_shows_at_a_glance_what_a_version_is_waiting_for(
     assert "timed out" in run_kubectl(kube_apiserver, tmp_path, *waited).stderr
 
 
+@pytest.mark.usefixtures("kubernetes")
+def test_kubectl_applies_on_the_server_and_shows_what_would_differ(
+    kube_apiserver: KubeApiserver, tmp_path: Path
+) -> None:
+    """Defaults that the server fills in are no difference; a change of a spec that never changes is refused."""
+    manifest = tmp_path / "version.yaml"
+    where = ("-n", NAMESPACE, "-f", str(manifest))
+    manifest.write_text(yaml.safe_dump(patched(VERSION, {"metadata.name": "applied"})))
+    for _ in range(2):
+        kubectl(kube_apiserver, tmp_path, "apply", "--server-side", *where)
+    assert kubectl(kube_apiserver, tmp_path, "diff", "--server-side", *where) == ""
+    manifest.write_text(yaml.safe_dump(patched(VERSION, {"metadata": {"name": "applied", "labels": {"a": "b"}}})))
+    shown = run_kubectl(kube_apiserver, tmp_path, "diff", "--server-side", *where)
+    assert shown.returncode == 1, shown.stderr
+    assert "+    a: b" in shown.stdout
+    manifest.write_text(yaml.safe_dump(patched(VERSION, {"metadata.name": "applied", "spec.imageTag": "v2"})))
+    refused_change = run_kubectl(kube_apiserver, tmp_path, "apply", "--server-side", *where)
+    assert refused_change.returncode == 1
+    assert "the spec of a ModelVersion never changes: make another ModelVersion" in refused_change.stderr
+
+
 def test_a_crd_carries_the_label_by_which_the_operator_knows_it(kubernetes: KubeRest) -> None:
     for kind in KINDS:
         assert kubernetes.install(kind)["metadata"]["labels"] == {"app.kubernetes.io/part-of": "modelwright"}
