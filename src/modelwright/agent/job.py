@@ -29,9 +29,13 @@ SHARED_VARIABLE = "MODELWRIGHT_SHARED_FOLDER"
 Work = Callable[[BuildTask, Printer], BuildResult | None]
 """Does the task. None: it was one step of several, and there is nothing to report yet."""
 
-INTERRUPTED = Failure("Interrupted", "the build was told to end (SIGTERM) before it was done", retryable=True)
+INTERRUPTED = Failure(
+    reason="Interrupted", message="the build was told to end (SIGTERM) before it was done", retryable=True
+)
 NO_MEMORY = Failure(
-    "OutOfMemory", "the build had not enough memory: raise the memory limit of build containers", retryable=True
+    reason="OOMKilled",
+    message="the build had not enough memory: raise the memory limit of build containers",
+    retryable=True,
 )
 _NO_MEMORY_REPORT = fit(Report(failure=NO_MEMORY))
 
@@ -44,7 +48,7 @@ def build() -> int:
 
         return run(task, printer)
 
-    return _run(work)
+    return run(work)
 
 
 def kaniko_prepare() -> int:
@@ -55,7 +59,7 @@ def kaniko_prepare() -> int:
 
         prepare(task, _shared_folder(), printer)
 
-    return _run(work)
+    return run(work)
 
 
 def kaniko_finish() -> int:
@@ -66,7 +70,7 @@ def kaniko_finish() -> int:
 
         return finish(task, _shared_folder(), printer)
 
-    return _run(work)
+    return run(work)
 
 
 def read_task(environment: Mapping[str, str]) -> BuildTask:
@@ -82,8 +86,8 @@ def read_task(environment: Mapping[str, str]) -> BuildTask:
         ) from error
 
 
-def _run(work: Work) -> int:
-    """Do the work and report how it ended, whatever happens."""
+def run(work: Work) -> int:
+    """Do the work of this process's task, and report how it ended, whatever happens. The exit code: 0 or 1."""
     printer = Printer()
     termination = Termination(Path(os.environ.get(TERMINATION_VARIABLE) or TERMINATION_FILE))
     _end_on_sigterm(termination, printer)

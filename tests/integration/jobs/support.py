@@ -85,9 +85,20 @@ class Agent:
 
     def start(self, verb: str, wanted: BuildTask, *prefix: str, **variables: str) -> subprocess.Popen[str]:
         """A process of this verb; `prefix` is a command that runs it."""
+        return self._started([*prefix, sys.executable, "-m", "modelwright", "agent", verb], wanted, variables)
+
+    def start_work(self, lines: str, wanted: BuildTask) -> subprocess.Popen[str]:
+        """A process that does this instead of a verb's work: lines of Python, with `task` and `printer`."""
+        body = "".join(f"    {line}\n" for line in lines.splitlines())
+        script = (
+            f"import sys\nfrom modelwright.agent import job\ndef work(task, printer):\n{body}sys.exit(job.run(work))"
+        )
+        return self._started([sys.executable, "-c", script], wanted, {})
+
+    def _started(self, command: list[str], wanted: BuildTask, variables: dict[str, str]) -> subprocess.Popen[str]:
         self.termination.write_bytes(b"")
         return subprocess.Popen(
-            [*prefix, sys.executable, "-m", "modelwright", "agent", verb],
+            command,
             env={**self.environment(wanted), **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
