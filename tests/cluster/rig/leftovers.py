@@ -8,12 +8,12 @@ from pathlib import Path
 
 from tests.cluster.rig import lifecycle, state
 
-_OF_A_RUN = re.compile(r"t-([0-9]+)")
+_OF_A_RUN = re.compile(r"t-([0-9]+)(-[a-z])?")
 
 
-def own_name() -> str:
-    """What this run's cluster is called: by it others see whether the run still lives."""
-    return f"t-{os.getpid()}"
+def own_name(letter: str = "") -> str:
+    """What this run's cluster is called, or with a letter another of its: by it others see whether the run lives."""
+    return f"t-{os.getpid()}" + (f"-{letter}" if letter else "")
 
 
 def remove() -> None:
