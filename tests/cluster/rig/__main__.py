@@ -84,6 +84,8 @@ def describe(cluster: Cluster) -> None:
     print(f"# state: {state.state_file(cluster.name)}; audit log: {cluster.audit_log}")
     for each in cluster.nodes:
         print(f"# node {each.name}: {each.address}, its root file system: {each.root}")
+    for path, folder in cluster.state.storage.exports.items():
+        print(f"# NFS: {cluster.state.storage.server}:{path} is {folder}")
     print(f"# registry: {cluster.registry} (plain http)")
     print(f"# private registry: {private.host}, user {private.user}, password {private.password}, CA {private.ca_file}")
     print(f"export PATH={cluster.programs}:$PATH")

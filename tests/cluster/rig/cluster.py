@@ -18,7 +18,7 @@ from tests.cluster.rig.state import NodeState, RegistryState, State
 
 class Cluster(Kubernetes, frozen=True):
     """A running cluster. Programs go by these names: etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
-    registry, private-registry, and for each node containerd-NODE, kubelet-NODE, kube-proxy-NODE."""
+    registry, private-registry, nfs, and for each node containerd-NODE, kubelet-NODE, kube-proxy-NODE, csi-NODE."""
 
     state: State
 

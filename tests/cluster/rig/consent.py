@@ -42,6 +42,8 @@ def plan() -> str:
             "A test cluster would, on this machine,",
             f"- install with apt: {', '.join(packages) or 'nothing, all is there'}",
             f"- build with Go into {install.bin_dir()}: {', '.join(unbuilt) or 'nothing, all is there'}",
+            f"- unpack, not install, an NFS server and what it needs into {install.cache_root()} (apt-get download),",
+            "  and compile there a mount.nfs and a CSI driver, with gcc and Go",
             f"- keep its files in {state.cache()} (what a cluster wrote is removed with it)",
             "- add, while it runs, an interface mw-NAME with an address in 10.88.0.0/16,",
             "  control groups modelwright-NAME, and processes in mount and network namespaces of their own",

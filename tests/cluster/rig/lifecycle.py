@@ -20,6 +20,7 @@ from tests.cluster.rig import (
     processes,
     registries,
     state,
+    storage,
 )
 from tests.cluster.rig.cluster import Cluster
 from tests.cluster.rig.control_plane import ControlPlane
@@ -90,8 +91,10 @@ def _start(cluster: Names, programs: Path) -> Cluster:
     plane_folder.mkdir()
     plane = ControlPlane(cluster, plane_folder, programs, Authority(plane_folder))
     open_registry, private_registry = registries.start(cluster, folder)
+    volumes = storage.start_server(cluster, folder / "nfs")
     for index, name in enumerate(NODES):
         node.make(cluster, name, index, plane, (open_registry, private_registry))
+        storage.equip(cluster, name)
     with ThreadPoolExecutor() as pool:
         pushed = pool.submit(_push_images, cluster, open_registry.host)
         kubeconfig = control_plane.start(plane)
@@ -107,9 +110,12 @@ def _start(cluster: Names, programs: Path) -> Cluster:
             registry=open_registry,
             private_registry=private_registry,
             audit_log=str(plane.audit_log),
+            storage=volumes,
         )
     )
+    storage.register(made)
     _wait_for_nodes(made)
+    storage.wait(cluster, folder / "nfs")
     state.write(made.state)
     return made
 

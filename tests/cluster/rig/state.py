@@ -26,6 +26,17 @@ class RegistryState(msgspec.Struct, frozen=True):
     ca_file: str = ""
 
 
+class StorageState(msgspec.Struct, frozen=True):
+    """The NFS server: its address, and the folder of this machine behind each path that it exports.
+
+    In the folder `efs` each file system of EFS is a folder fs-ID, and each access point a folder fsap-ID.
+    """
+
+    server: str = ""
+    exports: dict[str, str] = {}
+    efs: str = ""
+
+
 class State(msgspec.Struct, frozen=True):
     """A running cluster, as its state file says it."""
 
@@ -37,6 +48,7 @@ class State(msgspec.Struct, frozen=True):
     registry: RegistryState
     private_registry: RegistryState
     audit_log: str
+    storage: StorageState = StorageState()
 
 
 def clusters() -> Path:
