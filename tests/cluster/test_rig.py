@@ -38,10 +38,15 @@ def answer(url: str) -> str:
 
 
 def log_of_ended(cluster: Cluster, namespace: str, name: str) -> str:
-    """What a Pod has written, once it has succeeded."""
-    path = "jsonpath={.status.phase}"
-    until(lambda: cluster.run("get", "pod", name, "-n", namespace, "-o", path) == "Succeeded", f"{name} to succeed")
-    return cluster.run("logs", name, "--namespace", namespace)
+    """What a Pod has written, once it has ended, and well."""
+
+    def phase() -> str:
+        return cluster.run("get", "pod", name, "--namespace", namespace, "-o", "jsonpath={.status.phase}")
+
+    until(lambda: phase() in {"Succeeded", "Failed"}, f"the Pod {name} to end")
+    log = cluster.run("logs", name, "--namespace", namespace)
+    assert phase() == "Succeeded", log
+    return log
 
 
 def test_a_deployment_is_answered_at_the_node_port_of_each_node(cluster: Cluster, namespace: str) -> None:
@@ -86,7 +91,7 @@ def test_a_model_image_is_mounted_as_a_volume(cluster: Cluster, namespace: str, 
 
 @pytest.mark.parametrize("node", [CLOUD, EDGE])
 def test_a_pod_reaches_api_server_and_registry(cluster: Cluster, namespace: str, node: str) -> None:
-    script = f"nc -z 10.96.0.1 443 && wget -q -O - http://{cluster.registry}/v2/_catalog"
+    script = f"nc -w 5 10.96.0.1 443 </dev/null && wget -q -O - http://{cluster.registry}/v2/_catalog"
     client = container(cluster.registry, "sh", "-c", script)
     cluster.apply(pod("client", client, restartPolicy="Never", **on(node)), namespace=namespace)
     assert "busybox" in json.loads(log_of_ended(cluster, namespace, "client"))["repositories"]
@@ -139,7 +144,7 @@ def test_a_killed_container_is_started_again(cluster: Cluster, kubectl: Kubectl,
 
 def test_the_api_server_comes_back_with_what_it_had(cluster: Cluster, kubectl: Kubectl, namespace: str) -> None:
     kubectl("create", "configmap", "kept", "--from-literal=key=value")
-    cluster.stop("kube-apiserver")
+    cluster.stop("kube-apiserver", kill=True)
     assert "refused" in _complaint(cluster)
     cluster.start("kube-apiserver")
     revision = cluster.compact_etcd()

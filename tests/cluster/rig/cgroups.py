@@ -59,10 +59,8 @@ def remove(name: str) -> None:
 
 
 def _hierarchies() -> list[Path]:
-    """Where groups are made: the one folder of version 2, or each controller's of version 1."""
-    if UNIFIED:
-        return [MOUNT]
-    return sorted({path.resolve() for path in MOUNT.iterdir() if path.is_dir() and path.name != "unified"})
+    """Where groups are made: the one folder of version 2, or each folder of version 1, which may have 2 beside it."""
+    return [MOUNT] if UNIFIED else sorted({path.resolve() for path in MOUNT.iterdir() if path.is_dir()})
 
 
 def _tracking(name: str) -> Path:
