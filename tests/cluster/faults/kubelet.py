@@ -74,9 +74,13 @@ class FakeKubelet:
                 await self._client.delete(NODES, "", self.node)
             await self._client.aclose()
 
+    def of(self, owner_uid: str) -> list[Build]:
+        """All builds for this owner, in the order in which they began."""
+        return [build for build in self.builds if build.owner_uid == owner_uid]
+
     def live(self, owner_uid: str) -> list[Build]:
-        """The builds for this owner that run now."""
-        return [build for build in self.builds if build.owner_uid == owner_uid and build.exit_code is None]
+        """Those that run now."""
+        return [build for build in self.of(owner_uid) if build.exit_code is None]
 
     # Pods -----------------------------------------------------------------------------------------------------------
 

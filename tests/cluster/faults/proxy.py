@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -71,6 +72,11 @@ class FaultProxy:
     def writes(self) -> list[Call]:
         """All that was asked to be changed, in order."""
         return [call for call in self.calls if call.write]
+
+    def made(self) -> list[str]:
+        """All that was really made, by resource, namespace and name, once for each time."""
+        made = [call for call in self.calls if call.method == "POST" and call.status == HTTPStatus.CREATED]
+        return [f"{call.of} {call.namespace}/{call.document['metadata']['name']}" for call in made]
 
     def watched(self) -> set[str]:
         """What is being watched now, by resource."""

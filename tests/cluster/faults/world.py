@@ -43,9 +43,9 @@ class World:
         self.files = Path()
         self.operators: list[OperatorProcess] = []
 
-    def operator(self, *options: str, name: str = "operator") -> OperatorProcess:
-        """An operator that is not started yet. Without options it elects nobody."""
-        kubeconfig = self.proxy.kubeconfig(self.plane.token)
+    def operator(self, *options: str, name: str = "operator", proxy: FaultProxy | None = None) -> OperatorProcess:
+        """An operator that is not started yet, behind a proxy. Without options it elects nobody."""
+        kubeconfig = (proxy or self.proxy).kubeconfig(self.plane.token)
         made = OperatorProcess(name, kubeconfig, self.folder / f"{name}.log", options or ("--no-leader-elect",))
         self.operators.append(made)
         return made
@@ -90,27 +90,41 @@ class World:
         place = item["metadata"] if "namespace" in item["metadata"] else item["spec"]["claimRef"]
         return bool(place["namespace"] == self.namespace)
 
+    async def running_pods(self) -> list[str]:
+        """The Pods of builds that a kubelet says are running."""
+        pods = await self.client.list(PODS, Selection(namespace=self.namespace, labels=OURS))
+        return [pod["metadata"]["name"] for pod in pods if pod.get("status", {}).get("phase") == "Running"]
+
     async def built(self, *names: str) -> None:
         """Wait until these versions are Ready, their Models know them, and nothing of their builds is left."""
         for name in names:
-            await self.until(partial(self._is_built, name), f"{name} to be built, and its Model's latest version")
+            await self.until(partial(self.is_built, name), f"{name} to be built, and its Model's latest version")
         await self.until(self._nothing_left, "the builds to be cleared away")
 
-    async def _is_built(self, name: str) -> bool:
+    async def is_built(self, name: str) -> bool:
+        """Whether it is Ready, and its Model says so."""
         if condition(await self.get(VERSIONS, name), "Ready").get("status") != "True":
             return False
         model = await self.get(MODELS, f"{name}-model")
         return bool(model.get("status", {}).get("latestVersion", {}).get("modelVersion") == name)
 
+    async def built_once(self, *names: str) -> None:
+        """Wait until they are built; each by one process, into one image with one tag."""
+        await self.built(*names)
+        for name in names:
+            version = await self.get(VERSIONS, name)
+            assert [build.exit_code for build in self.kubelet.of(version["metadata"]["uid"])] == [0], name
+            assert list(self.registry.tags(self.repository(name)).values()) == [version["status"]["imageDigest"]]
+
     async def _nothing_left(self) -> bool:
         return not await self.children()
 
-    async def until(self, probe: Callable[[], Awaitable[T]], what: str) -> T:
+    async def until(self, probe: Callable[[], Awaitable[T]], what: str, seconds: float = DEADLINE_SECONDS) -> T:
         """The first true answer; fails after a generous deadline, with the end of the operators' logs."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + DEADLINE_SECONDS
+        end = loop.time() + seconds
         while not (answer := await probe()):
-            assert loop.time() < end, f"waited {DEADLINE_SECONDS:.0f} s for {what}:\n{await self._told()}"
+            assert loop.time() < end, f"waited {seconds:.0f} s for {what}:\n{await self._told()}"
             await asyncio.sleep(0.05)
         return answer
 
