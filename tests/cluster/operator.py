@@ -67,17 +67,28 @@ def manifest(values: dict[str, Any]) -> str:
     return subprocess.run(command, input=json.dumps(values), check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def install(cluster: Cluster) -> Operator:
-    """Install it, or bring what is installed up to date, and wait until all replicas are ready."""
+def apply(cluster: Cluster) -> Operator:
+    """Apply what an admin would, with the image of this checkout."""
     image = push(built_image(), cluster.registry)
     text = manifest(values(cluster, image))
     cluster.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
-    cluster.run(
-        "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "app.kubernetes.io/part-of=modelwright"
-    )
-    operator = Operator(cluster, image)
+    return Operator(cluster, image)
+
+
+def install(cluster: Cluster) -> Operator:
+    """Install it, or bring what is installed up to date, and wait until all replicas are ready."""
+    operator = apply(cluster)
     operator.settled()
     return operator
+
+
+def roles(cluster: Cluster) -> list[dict[str, Any]]:
+    """What the operator is granted: the role in all namespaces, and that in its own."""
+    found = [
+        cluster.run("get", "clusterrole", NAME, "-o", "json"),
+        cluster.run("get", "role", NAME, "--namespace", NAMESPACE, "-o", "json"),
+    ]
+    return [json.loads(role) for role in found]
 
 
 @pytest.fixture(scope="session")

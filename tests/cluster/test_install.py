@@ -1,0 +1,227 @@
+"""Installed in a real cluster from its own image: by kubectl and by helm, beside others' CRDs, and taken away again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cluster import foreign
+from tests.cluster.audit import usage
+from tests.cluster.image import CHECKOUT, built_image, push
+from tests.cluster.operator import NAME, NAMESPACE, PODS, USER, Operator, apply, install, manifest, values
+from tests.cluster.rig import leftovers, lifecycle
+from tests.cluster.rig.cluster import Cluster
+from tests.cluster.rig.waiting import until
+
+CHART = CHECKOUT / "deploy/chart/modelwright"
+CRDS = (
+    "inferencemodels.sedna.io",
+    "jointinferenceservices.modelwright.dev",
+    "models.model.kubedl.io",
+    "modelversions.model.kubedl.io",
+    "trainingmodels.sedna.io",
+)
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+
+
+@pytest.fixture(scope="module")
+def fresh(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster in which nothing is installed: one's CRDs cannot be taken away while others' tests use them."""
+    with lifecycle.running_cluster(leftovers.own_name("i"), cluster.programs) as running:
+        yield running
+
+
+@pytest.fixture
+def bare(fresh: Cluster) -> Iterator[Cluster]:
+    """That cluster, and everything of ours taken away afterwards."""
+    yield fresh
+    fresh.run("delete", "namespace", NAMESPACE, "--ignore-not-found")
+    fresh.run("delete", "clusterrole,clusterrolebinding", "--selector", "app.kubernetes.io/part-of=modelwright")
+    fresh.run("delete", "crd", *CRDS, "--ignore-not-found")
+
+
+# What is installed --------------------------------------------------------------------------------------------------
+
+
+def test_two_replicas_run_where_only_restricted_pods_may_and_one_of_them_leads(operator: Operator) -> None:
+    namespace = operator.cluster.get("namespace", NAMESPACE)
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    names = [pod["metadata"]["name"] for pod in operator.pods()]
+    assert len(names) == 2
+    until(lambda: operator.holder().partition("_")[0] in names, "one of the replicas to hold the lease")
+    assert {pod["spec"]["containers"][0]["image"] for pod in operator.pods()} == {operator.image}
+
+
+def test_its_containers_write_nowhere_and_run_as_nobody_in_particular(operator: Operator) -> None:
+    for pod in operator.pods():
+        (container,) = pod["spec"]["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert pod["spec"]["securityContext"]["runAsUser"] == 65532
+        assert pod["status"]["containerStatuses"][0]["user"]["linux"]["uid"] == 65532
+
+
+def test_probes_and_metrics_answer_through_the_service(operator: Operator) -> None:
+    service = operator.cluster.get("service", f"{NAME}-metrics", "--namespace", NAMESPACE)["spec"]
+    url = f"http://{service['clusterIP']}:{service['ports'][0]['port']}"
+    node = operator.cluster.nodes[0].name
+    assert operator.cluster.on_node(node, "curl", "--silent", "--fail", f"{url}/healthz").strip() == "ok"
+    assert operator.cluster.on_node(node, "curl", "--silent", "--fail", f"{url}/readyz")
+    metrics = operator.cluster.on_node(node, "curl", "--silent", "--fail", f"{url}/metrics")
+    assert "leader_election_master_status" in metrics
+
+
+def test_a_replica_that_stands_by_takes_over_when_the_leader_is_deleted(operator: Operator) -> None:
+    until(operator.holder, "somebody to lead")
+    before = operator.holder()
+    operator.run("delete", "pod", before.partition("_")[0], "--wait=false")
+    until(lambda: operator.holder() not in ("", before), "another replica to lead")
+    operator.settled()
+
+
+def test_users_with_the_role_edit_may_write_the_kinds_and_those_with_view_read_them(
+    operator: Operator, namespace: str
+) -> None:
+    run = operator.cluster.run
+    for role in ("view", "edit"):
+        run("create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}er", "--namespace", namespace)
+    for plural, _, group in (name.partition(".") for name in CRDS):
+        resource = f"{plural}.{group}"
+        for verb, allowed in (("list", ("viewer", "editer")), ("create", ("editer",)), ("delete", ("editer",))):
+            for user in ("viewer", "editer"):
+                answer = run("auth", "can-i", verb, resource, f"--as={user}", "--namespace", namespace, check=False)
+                assert (answer.strip() == "yes") is (user in allowed), (verb, resource, user)
+
+
+# Installing and removing --------------------------------------------------------------------------------------------
+
+
+def test_beside_crds_of_others_it_touches_nothing_says_so_and_begins_when_they_have_gone(bare: Cluster) -> None:
+    bare.apply(*foreign.definitions())
+    bare.run("wait", "--for=condition=Established", "--timeout=60s", "crd", *CRDS[2:4])
+    bare.apply(foreign.model_version("theirs"))
+    before = bare.get("modelversions.model.kubedl.io", "theirs")
+    text = manifest(values(bare, push(built_image(), bare.registry)))
+    command = [str(bare.kubectl), f"--kubeconfig={bare.kubeconfig}", "apply", "--server-side"]
+    # As docs/install.md says it: fields that others have set are not taken from them.
+    done = subprocess.run(
+        [*command, "--field-manager=modelwright", "-f", "-"], input=text, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "conflict" in done.stderr
+
+    operator = Operator(bare, "")
+    until(lambda: "nothing is touched" in operator.logs(), "the operator to say why it does nothing", 120)
+    assert "modelversions.model.kubedl.io is not ours" in operator.logs()
+    assert "KubeDL" in operator.logs()
+    assert [pod["metadata"]["name"] for pod in operator.pods() if _ready(pod)] == []
+    wrote = {right for right in usage(bare.audit_events(), USER).used if right.verb in WRITES}
+    assert {right.resource for right in wrote} <= {"leases"}
+    assert bare.get("modelversions.model.kubedl.io", "theirs") == before
+
+    bare.run("delete", "crd", *CRDS[2:4])
+    apply(bare).settled()
+    assert _built(bare, "ours")
+
+
+def test_kubectl_installs_it_and_takes_it_away_and_the_models_stay(bare: Cluster) -> None:
+    install(bare)
+    version = _built(bare, "mv-1")
+    for command in _documented("remove-with-kubectl"):
+        bare.run(*command.split()[1:])
+    assert _version(bare, "mv-1") == version
+    assert {each["metadata"]["name"] for each in bare.get("crd")["items"]} >= set(CRDS)
+
+
+def test_helm_installs_upgrades_and_takes_it_away_and_the_models_stay(bare: Cluster, tmp_path: Path) -> None:
+    helm = _Helm(bare, tmp_path)
+    helm.run("install", "modelwright", str(CHART), "--create-namespace", "--wait", "--timeout=3m")
+    operator = Operator(bare, "")
+    assert len(operator.pods()) == 2
+    version = _built(bare, "mv-1")
+    leader = operator.holder()
+    assert leader
+
+    helm.run("upgrade", "modelwright", str(CHART), "--set=replicas=1,log.level=debug", "--wait", "--timeout=3m")
+    until(lambda: len(operator.pods()) == 1, "the second replica to go")
+    until(lambda: operator.holder() not in ("", leader), "the new replica to lead")
+    assert _version(bare, "mv-1") == version
+    assert _built(bare, "mv-2")
+
+    helm.run("uninstall", "modelwright", "--wait", "--timeout=3m")
+    assert bare.get("pods,deployments", "--namespace", NAMESPACE, "--selector", PODS)["items"] == []
+    assert _version(bare, "mv-1") == version
+    helm.run("install", "modelwright", str(CHART), "--wait", "--timeout=3m")
+    assert _version(bare, "mv-1") == version
+    helm.run("uninstall", "modelwright", "--wait", "--timeout=3m")
+
+
+def test_helm_does_not_take_crds_from_others(bare: Cluster, tmp_path: Path) -> None:
+    bare.apply(*foreign.definitions())
+    before = bare.get("crd", CRDS[3])["spec"]
+    refused = _Helm(bare, tmp_path).run("install", "modelwright", str(CHART), "--create-namespace", check=False)
+    assert "cannot be imported into the current release" in refused
+    assert bare.get("crd", CRDS[3])["spec"] == before
+
+
+# Helpers ------------------------------------------------------------------------------------------------------------
+
+
+class _Helm:
+    """helm with a cluster's values, and folders of its own."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        image = push(built_image(), cluster.registry)
+        self._values = folder / "values.json"
+        self._values.write_text(json.dumps(values(cluster, image)))
+        self._program = cluster.programs / "helm"
+        self._environment = {
+            "PATH": "/usr/bin:/bin",
+            "KUBECONFIG": str(cluster.kubeconfig),
+            **{f"HELM_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "CONFIG", "DATA")},
+        }
+
+    def run(self, verb: str, *arguments: str, check: bool = True) -> str:
+        """What it printed, and what it complained of."""
+        given = [f"--values={self._values}"] if verb in ("install", "upgrade") else []
+        command = [str(self._program), verb, "--namespace", NAMESPACE, *arguments, *given]
+        done = subprocess.run(command, env=self._environment, capture_output=True, text=True)
+        assert done.returncode == 0 or not check, done.stderr
+        return done.stdout + done.stderr
+
+
+def _ready(pod: dict[str, Any]) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
+
+
+def _documented(name: str) -> list[str]:
+    """The commands of the block of docs/install.md that follows this mark."""
+    text = (CHECKOUT / "docs/install.md").read_text()
+    block = text.partition(f"<!-- {name} -->")[2].partition("```sh\n")[2].partition("```")[0]
+    return block.replace("\\\n", " ").strip().splitlines()
+
+
+def _built(cluster: Cluster, name: str) -> dict[str, Any]:
+    """Build a version from a folder of a node; its object when it is ready."""
+    node = cluster.nodes[0]
+    folder = Path(node.root, "models", name)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "weights.bin").write_bytes(name.encode())
+    storage = {"localStorage": {"path": f"/models/{name}", "nodeName": node.name}}
+    spec = {"modelName": "installed", "createdBy": "user1", "imageRepo": "modelhub/installed", "storage": storage}
+    version = {
+        "apiVersion": "model.kubedl.io/v1alpha1",
+        "kind": "ModelVersion",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    cluster.apply(version)
+    cluster.run("wait", "--for=condition=Ready", "--timeout=120s", f"modelversion/{name}")
+    return _version(cluster, name)
+
+
+def _version(cluster: Cluster, name: str) -> dict[str, Any]:
+    return cluster.get("modelversions.model.kubedl.io", name)
