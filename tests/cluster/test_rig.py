@@ -133,6 +133,13 @@ def test_a_mount_on_a_node_is_seen_by_its_pods_and_not_by_the_host(cluster: Clus
         cluster.on_node(CLOUD, "umount", "--lazy", "/foo")
 
 
+def test_a_namespace_admits_restricted_pods_only(kubectl: Kubectl) -> None:
+    privileged = pod("privileged", {"name": "main", "image": "busybox", "securityContext": {"privileged": True}})
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        kubectl("create", "-f", "-", stdin=json.dumps(privileged))
+    assert "PodSecurity" in refusal.value.stderr
+
+
 def test_a_killed_container_is_started_again(cluster: Cluster, kubectl: Kubectl, namespace: str) -> None:
     cluster.apply(pod("sleeper", container(cluster.registry, "sleep", "infinity")), namespace=namespace)
     kubectl("wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")

@@ -10,13 +10,14 @@ for folder in usr etc; do
     mount -o remount,bind,ro "$root/$folder"
 done
 mount --bind "$programs" "$root/opt/kubernetes"
+mount -o remount,bind,ro "$root/opt/kubernetes"
 mount --rbind /dev "$root/dev"
 mount --rbind /proc "$root/proc"
 mount --bind /tmp "$root/tmp"
 mount -t sysfs sysfs "$root/sys"
 mount --rbind /sys/fs/cgroup "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=755 run "$root/run"
-mkdir -p /"$root"/run/netns /"$root"/run/lock
+mkdir "$root/run/lock" "$root/run/netns"
 # A kubelet sets kernel parameters of the whole machine. It finds them set, in files of its own.
 for parameter in "$root"/opt/node/sysctl/*; do
     mount --bind "$parameter" "$root/proc/sys/$(basename "$parameter" | tr . /)"

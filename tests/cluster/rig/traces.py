@@ -43,6 +43,11 @@ def namespaces_in_use() -> set[str]:
     return namespaces(_all_processes())
 
 
+def routes() -> list[str]:
+    """The host's routes, as `ip` writes them."""
+    return subprocess.run(["ip", "-4", "route"], check=True, capture_output=True, text=True).stdout.splitlines()
+
+
 def _everything(name: str) -> Iterator[str]:
     yield from (f"interface {path.name}" for path in Path("/sys/class/net").iterdir())
     yield from (f"mount {line.split()[4]}" for line in Path("/proc/self/mountinfo").read_text().splitlines())
@@ -55,6 +60,7 @@ def _everything(name: str) -> Iterator[str]:
     for command in (["nft", "--stateless", "list", "ruleset"], ["iptables-legacy-save"]):
         rules = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         yield from (f"packet filter: {line}" for line in rules.splitlines() if not line.startswith("#"))
+    yield from (f"route {line}" for line in routes() if " mw-" not in line or f" {names.link(name)} " in line)
 
 
 def _is_of_another(line: str, name: str) -> bool:
