@@ -21,7 +21,17 @@ Kubectl = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def machine() -> Path:
+    """This machine, which may be used and has what is to be installed; the folder of the Go programs."""
+    try:
+        consent.check()
+    except consent.Refused as refusal:
+        _left_out(str(refusal))
+    return consent.install_programs()
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The project's own cluster, which all tests of the session share.
 
     That of MODELWRIGHT_TEST_RIG=STATE_FILE if it is set, else one that is started and removed.
@@ -31,12 +41,9 @@ def cluster() -> Iterator[Cluster]:
         return
     if os.environ.get(GIVEN):
         _left_out(f"it needs registries, nodes or faults of the project's own cluster, and {GIVEN} names another one")
-    try:
-        consent.check()
-    except consent.Refused as refusal:
-        _left_out(str(refusal))
+    programs: Path = request.getfixturevalue("machine")
     leftovers.remove()
-    with lifecycle.running_cluster(leftovers.own_name(), consent.install_programs()) as running:
+    with lifecycle.running_cluster(leftovers.own_name(), programs) as running:
         yield running
 
 
@@ -72,9 +79,9 @@ def kubectl(kubernetes: Kubernetes, namespace: str) -> Kubectl:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever needs a cluster is marked so, and can be left out with `-m 'not cluster'`."""
+    """Whatever needs a cluster, or a machine for one, is marked so, and can be left out with `-m 'not cluster'`."""
     for item in items:
-        if {"cluster", "kubernetes"} & set(getattr(item, "fixturenames", ())):
+        if {"cluster", "kubernetes", "machine"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
 
 

@@ -48,14 +48,14 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(machine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("server"))
     yield server
     assert server.stop() == 0, nfs.log_file(server.run).read_text()
 
 
 @pytest.fixture
-def node() -> Iterator[int]:
+def node(machine: Path) -> Iterator[int]:
     """The id of a process in a mount namespace of its own, where mount(8) finds our mount.nfs."""
     lines = (
         'mount -t overlay overlay -o "ro,lowerdir=$1:/usr/sbin" /usr/sbin',
@@ -281,5 +281,6 @@ def test_the_end_of_a_node_is_the_end_of_its_mounts(node: int, server: Server) -
     until(lambda: not helpers(node), "the helper has ended", 60)
 
 
+@pytest.mark.usefixtures("machine")
 def test_the_plug_in_reads_handles_and_attributes_as_the_driver_of_efs_does() -> None:
     csi.check()
