@@ -16,9 +16,11 @@ from modelwright.adapters.kubernetes.workloads.tasks import Mirrors, Parts
 from modelwright.ports.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from modelwright.ports.workloads import BuildImage, Failure, HostPath, Task
 
+TRIES = 3
 
-class StillGoing(Exception):
-    """An object of this name is being deleted: there can be a new one when it is gone."""
+
+class NotYet(Exception):
+    """The rest can be made when something changes of what is there: it is going, or Kubernetes has not taken it up."""
 
 
 class Children:
@@ -47,7 +49,10 @@ class Children:
     async def make(self, task: Task, action: BuildImage) -> Failure | None:
         """Make what is missing: volume, claim, Job. Why nothing can be made yet, if so.
 
-        Raises StillGoing, AlreadyExists (NameTaken), Invalid, and what the client raises.
+        The claim comes when the volume is Available. The volume binder would else meet the claim before it knows of the
+        volume, and look again only at its next resync (15 s): nothing that happens to a volume wakes a claim.
+
+        Raises NotYet, AlreadyExists (NameTaken), Invalid, and what the client raises.
         """
         namespace, name, source = task.owner.namespace, task.name, action.source
         wanted = job(task, action, self._settings)
@@ -59,9 +64,18 @@ class Children:
                     return _no_node(source)
             volume = render_volume.volume(task, source, hostname)
             await self._make(self._mirrors.volumes, task, "", volume_name(namespace, name), volume)
+            await self._taken_up(volume_name(namespace, name))
             await self._make(self._mirrors.claims, task, namespace, name, render_volume.claim(task, source))
         await self._make(self._mirrors.jobs, task, namespace, name, wanted)
         return None
+
+    async def _taken_up(self, name: str) -> None:
+        """Raises NotYet unless the volume binder knows of the volume, and it is no other claim's."""
+        volume = self._mirrors.volumes.get("", name)
+        if volume is not None and volume.status.phase == "Released":  # its claim was deleted: it takes no other
+            await self._remove(self._mirrors.volumes, volume)
+        if volume is None or volume.status.phase not in ("Available", "Bound"):
+            raise NotYet(name)
 
     async def remove(self, parts: Parts) -> None:
         """Delete Job (its Pods follow), claim and volume, each if it is still this very object."""
@@ -82,25 +96,27 @@ class Children:
         return there is not None and not going(there) and there.metadata.labels.owner_uid == task.owner.uid
 
     async def _make(self, mirror: Mirror[Any], task: Task, namespace: str, name: str, body: JSON) -> None:
-        if self._have(mirror, task, namespace, name):
-            return
-        try:
-            made = mirror.decode(await self._client.create_bytes(mirror.resource, namespace, body))
-        except AlreadyExists:
-            await self._adopt(mirror, task, namespace, name)
-        except Forbidden as error:
-            raise _explained(error, namespace) from error
-        else:
+        for _ in range(TRIES):
+            if self._have(mirror, task, namespace, name):
+                return
+            try:
+                made = mirror.decode(await self._client.create_bytes(mirror.resource, namespace, body))
+            except AlreadyExists:
+                await self._adopt(mirror, task, namespace, name)
+                continue
+            except Forbidden as error:
+                raise _explained(error, namespace) from error
             mirror.wrote(made)
             self._wrote(task.owner.uid)
+            return
+        raise Unavailable(f"the {mirror.resource.kind} {name} came and went {TRIES} times: trying again")
 
     async def _adopt(self, mirror: Mirror[Any], task: Task, namespace: str, name: str) -> None:
         """One of that name is there: it is ours, from before a crash or a moment ago, or it is somebody's."""
         try:
-            data = await self._client.get_bytes(mirror.resource, namespace, name)
+            there: Child = mirror.decode(await self._client.get_bytes(mirror.resource, namespace, name))
         except NotFound:
-            raise Unavailable(f"the {mirror.resource.kind} {name} came and went: trying again") from None
-        there: Child = mirror.decode(data)
+            return  # it has just gone
         if there.metadata.labels.owner_uid != task.owner.uid:
             raise AlreadyExists(
                 f"there is a {mirror.resource.kind} {name} already that belongs to something else"
@@ -109,7 +125,7 @@ class Children:
             )
         mirror.wrote(there)
         if going(there):
-            raise StillGoing(name)
+            raise NotYet(name)
 
     async def _remove(self, mirror: Mirror[Any], item: Child) -> None:
         metadata = item.metadata

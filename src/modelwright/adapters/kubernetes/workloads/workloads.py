@@ -11,9 +11,10 @@ from modelwright.adapters.kubernetes.client import KubernetesClient
 from modelwright.adapters.kubernetes.workloads import labels, logs
 from modelwright.adapters.kubernetes.workloads.attend import Attendant
 from modelwright.adapters.kubernetes.workloads.changes import Changes
-from modelwright.adapters.kubernetes.workloads.children import Children, StillGoing
+from modelwright.adapters.kubernetes.workloads.children import Children, NotYet
 from modelwright.adapters.kubernetes.workloads.settings import JobSettings
 from modelwright.adapters.kubernetes.workloads.tasks import Mirrors, Parts, Tasks
+from modelwright.adapters.kubernetes.workloads.unfinished import Unfinished
 from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.errors import NotFound, Terminal
 from modelwright.ports.workloads import BuildImage, Efs, HostPath, Nfs, Owner, Server, Task, WorkloadStatus
@@ -39,7 +40,7 @@ class KubernetesWorkloads:
         self._attendant = Attendant(client, self._mirrors, self._tasks, self._changed, self._changes.tell)
         self._told: dict[str, object] = {}
         self._owners: dict[str, Owner] = {}
-        self._blocked: set[str] = set()
+        self._unfinished = Unfinished(self._make, self._changes.tell)
         self._running: list[asyncio.Task[None]] = []
 
     @property
@@ -68,6 +69,7 @@ class KubernetesWorkloads:
         running, self._running = self._running, []
         for task in running:
             task.cancel()
+        await self._unfinished.aclose()
         for task in running:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -79,18 +81,8 @@ class KubernetesWorkloads:
         here, AlreadyExists (NameTaken), and what the API server refuses."""
         task, action = self._supported(workload)
         await self._mirrors.filled()
-        owner, key = task.owner, (task.owner.uid, task.name)
-        if self._children.complete(task, action):
-            return
-        self._owners[owner.uid] = owner
-        try:
-            refused = await self._children.make(task, action)
-            self._tasks.refused.pop(key, None)
-            if refused is not None:
-                self._tasks.refused[key] = (owner, refused)
-        except StillGoing:
-            self._blocked.add(owner.uid)  # its owner is told when it has gone
-        self._remember(owner.uid)
+        if not self._children.complete(task, action):
+            await self._make(task, action)
 
     async def observe(self, owner_uid: str) -> tuple[WorkloadStatus, ...]:
         """How this owner's workloads are doing, sorted by name; asks nobody."""
@@ -100,6 +92,7 @@ class KubernetesWorkloads:
     async def remove(self, owner_uid: str, name: str) -> None:
         """Delete its objects; they are gone, or going, when this returns."""
         await self._mirrors.filled()
+        await self._unfinished.drop(owner_uid, name)
         parts = self._tasks.parts(owner_uid).get(name)
         if parts is not None:
             await self._children.remove(parts)
@@ -132,12 +125,25 @@ class KubernetesWorkloads:
             )
         return workload, workload.action
 
+    async def _make(self, task: Task, action: BuildImage) -> None:
+        owner, key = task.owner, (task.owner.uid, task.name)
+        try:
+            refused = await self._children.make(task, action)
+        except NotYet:
+            self._unfinished.add(task, action)
+        else:
+            self._tasks.refused.pop(key, None)
+            if refused is not None:
+                self._owners[owner.uid] = owner
+                self._tasks.refused[key] = (owner, refused)
+        self._remember(owner.uid)
+
     def _changed(self, uid: str) -> None:
         """Something of this owner's is another, which need not mean that a status is."""
-        if self._told.get(uid, ()) == self._tasks.seen(uid) and uid not in self._blocked:
+        self._unfinished.wake(uid)
+        if self._told.get(uid, ()) == self._tasks.seen(uid):
             return
         owner = self._owner(uid)
-        self._blocked.discard(uid)
         self._remember(uid)
         if owner is not None:
             self._changes.tell(owner)
@@ -149,8 +155,7 @@ class KubernetesWorkloads:
             self._told[uid] = seen
             return
         self._told.pop(uid, None)
-        if uid not in self._blocked:
-            self._owners.pop(uid, None)
+        self._owners.pop(uid, None)
 
     def _owner(self, uid: str) -> Owner | None:
         if uid not in self._owners:
