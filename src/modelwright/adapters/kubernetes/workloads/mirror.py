@@ -170,8 +170,9 @@ class Mirror(Generic[C]):
             self._changed(item.metadata.labels.owner_uid)
 
     def _go(self, metadata: Metadata) -> None:
-        if self._drop(metadata):
-            self._changed(metadata.labels.owner_uid)
+        before = self._drop(metadata)
+        if before is not None:  # who had it, whatever its labels say now
+            self._changed(before.metadata.labels.owner_uid)
 
     def _read(self, raw: msgspec.Raw) -> C | None:
         """One object that cannot be read must not keep all others from being seen."""
@@ -198,12 +199,12 @@ class Mirror(Generic[C]):
         self._owned.setdefault(metadata.labels.owner_uid, set()).add(key)
         return True
 
-    def _drop(self, metadata: Metadata) -> bool:
+    def _drop(self, metadata: Metadata) -> C | None:
         before = self._items.get((metadata.namespace, metadata.name))
         if before is None or before.metadata.uid != metadata.uid:
-            return False
+            return None
         self._forget(before.metadata)
-        return True
+        return before
 
     def _forget(self, metadata: Metadata) -> None:
         key = (metadata.namespace, metadata.name)

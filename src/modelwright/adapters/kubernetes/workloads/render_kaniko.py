@@ -31,6 +31,7 @@ def kaniko_pod(task: Task, action: BuildImage, settings: JobSettings) -> JSON:
             action=action,
             secret=SECRET_FOLDER if action.push_secret else "",
             plain_http=settings.plain_http,
+            owner_uid=task.owner.uid,
             destination=destination,
         )
     )
@@ -73,7 +74,7 @@ def _executor(task: Task, settings: JobSettings, destination: str, mounts: list[
             f"--label={VERSION_LABEL}={task.owner.uid}",
             *(f"--insecure-registry={host}" for host in settings.plain_http),
         ],
-        "env": [{"name": "SSL_CERT_DIR", "value": CA_FOLDERS}],
+        "env": [{"name": "SSL_CERT_DIR", "value": CA_FOLDERS}, {"name": "DOCKER_CONFIG", "value": DOCKER_FOLDER}],
         "resources": pod.resources(task, settings),
         "volumeMounts": mounts,
         "securityContext": {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from modelwright.adapters.kubernetes.workloads import ended, waiting
-from modelwright.adapters.kubernetes.workloads.kinds import Job, Pod, condition
+from modelwright.adapters.kubernetes.workloads.kinds import Job, Pod, condition, going
 from modelwright.ports.workloads import Failure, Progress, TaskStatus
 
 LOST = Failure(
@@ -65,6 +65,11 @@ def disrupted(pod: Pod) -> bool:
     return pod.status.phase == "Failed" and condition(pod.status.conditions, "DisruptionTarget") is not None
 
 
+def speaks(pod: Pod) -> bool:
+    """Whether a failed Pod's word counts before its Job's: not where it was made to end, at a deadline or otherwise."""
+    return not disrupted(pod) and not going(pod)
+
+
 def _over(name: str, job: Job | None, pod: Pod | None) -> TaskStatus | None:
     """The last status, if it has ended; the Pod knows it before its Job does."""
     if job is None:
@@ -79,7 +84,7 @@ def _over(name: str, job: Job | None, pod: Pod | None) -> TaskStatus | None:
     if failed is not None and failed.reason == "DeadlineExceeded":
         failure = Failure(reason="DeadlineExceeded", message=f"the build took too long: {failed.message}")
         return TaskStatus(name=name, phase="Failed", failure=failure, finished_at=_ended_at(job))
-    if pod is not None and pod.status.phase == "Failed" and (failed is not None or not disrupted(pod)):
+    if pod is not None and pod.status.phase == "Failed" and (failed is not None or speaks(pod)):
         at = ended.finished_at(pod) or _ended_at(job) or pod.metadata.creation_timestamp
         return TaskStatus(
             name=name, phase="Failed", failure=ended.failure(pod), finished_at=at, node_name=pod.spec.node_name

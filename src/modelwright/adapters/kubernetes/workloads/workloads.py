@@ -127,15 +127,15 @@ class KubernetesWorkloads:
 
     async def _make(self, task: Task, action: BuildImage) -> None:
         owner, key = task.owner, (task.owner.uid, task.name)
+        refused = None
         try:
             refused = await self._children.make(task, action)
         except NotYet:
             self._unfinished.add(task, action)
-        else:
-            self._tasks.refused.pop(key, None)
-            if refused is not None:
-                self._owners[owner.uid] = owner
-                self._tasks.refused[key] = (owner, refused)
+        self._tasks.refused.pop(key, None)
+        if refused is not None:
+            self._owners[owner.uid] = owner
+            self._tasks.refused[key] = (owner, refused)
         self._remember(owner.uid)
 
     def _changed(self, uid: str) -> None:
