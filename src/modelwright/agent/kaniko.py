@@ -20,11 +20,10 @@ from modelwright.oci.reference import Reference, parse
 from modelwright.ports.errors import AlreadyExists, Invalid, Mismatch, NotFound, Unavailable
 from modelwright.ports.images import Digest, Images
 from modelwright.ports.job import BuildTask
-from modelwright.ports.workloads import BuildResult, Provenance
+from modelwright.ports.workloads import BuildResult
 
 UID_LABEL = "modelwright.dev/model-version-uid"
 """By this label of an image, the retry of a build knows what it has pushed itself."""
-BUILDER_ID = "https://modelwright.dev/builders/kaniko/v1"
 
 DOCKERFILE = "Dockerfile"
 DIGEST_FILE = "digest"
@@ -71,8 +70,12 @@ def finish(task: BuildTask, shared: Path, printer: Printer) -> BuildResult:
     with registries_of(task).open(destination.name) as images:
         _check_pushed(images, destination.target, digest)
         provenance = task.action.provenance
-        document = _statement(provenance, images.name, digest, prepared.metrics) if provenance else b""
-        refused = attach_statement(images, digest, document) if document else ""
+        refused = ""
+        if provenance is not None:
+            told = statement.statement(
+                provenance, images.name, digest, prepared.metrics, builder=statement.KANIKO_BUILDER
+            )
+            refused = attach_statement(images, digest, told)
     result = BuildResult(
         digest=digest,
         tag=destination.target,
@@ -97,7 +100,7 @@ def _destination(task: BuildTask) -> Reference:
 
 
 def _uid(task: BuildTask) -> str:
-    return task.action.provenance.uid if task.action.provenance else ""
+    return task.owner_uid or (task.action.provenance.uid if task.action.provenance else "")
 
 
 def _base(task: BuildTask, registries: Registries) -> Reference | None:
@@ -167,10 +170,3 @@ def _check_pushed(images: Images, tag: str, digest: Digest) -> None:
             f"{images.name}:{tag} is {found.digest}, and Kaniko pushed {digest}: somebody else writes that tag",
             reason="DigestMismatch",
         )
-
-
-def _statement(provenance: Provenance, name: str, digest: Digest, metrics: dict[str, float]) -> bytes:
-    """The statement of a native build, but for who built it."""
-    said = msgspec.json.decode(statement.statement(provenance, name, digest, metrics))
-    said["predicate"]["runDetails"]["builder"]["id"] = BUILDER_ID
-    return msgspec.json.encode(said)

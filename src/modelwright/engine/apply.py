@@ -112,7 +112,13 @@ class Applier:
             return resource
         await self._check_owner(resource.metadata.namespace, plan.owner)
         metadata = msgspec.structs.replace(resource.metadata, owner_references=(*references, plan.owner))
-        return await self._wrote(self._store.update_metadata(msgspec.structs.replace(resource, metadata=metadata)))
+        try:
+            return await self._wrote(self._store.update_metadata(msgspec.structs.replace(resource, metadata=metadata)))
+        except Conflict:
+            raise
+        except ModelwrightError as error:
+            await self._say_why_not(resource, plan, error)
+            raise
 
     async def _check_owner(self, namespace: str, owner: OwnerReference) -> None:
         """Ask the store itself: an owner that is gone, or goes, would take the resource with it."""

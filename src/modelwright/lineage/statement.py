@@ -22,7 +22,8 @@ PREDICATE_ANNOTATION = "in-toto.io/predicate-type"
 """The annotation by which tools find statements of a kind without reading them."""
 
 BUILD_TYPE = "https://modelwright.dev/build-types/model-version/v1"
-BUILDER_ID = "https://modelwright.dev/builders/native/v1"
+NATIVE_BUILDER = "https://modelwright.dev/builders/native/v1"
+KANIKO_BUILDER = "https://modelwright.dev/builders/kaniko/v1"
 METRICS = "metrics.json"
 BASE, DATASET, SOURCE = "base/", "dataset/", "source"
 """How the names of resolved dependencies begin."""
@@ -33,7 +34,9 @@ COMMAND = "command"
 JSON = dict[str, Any]
 
 
-def statement(provenance: Provenance, image: str, digest: str, metrics: dict[str, float]) -> bytes:
+def statement(
+    provenance: Provenance, image: str, digest: str, metrics: dict[str, float], *, builder: str = NATIVE_BUILDER
+) -> bytes:
     """The statement about the image `HOST/REPOSITORY` of this digest; `metrics` are what the training wrote."""
     return msgspec.json.encode(
         {
@@ -47,7 +50,7 @@ def statement(provenance: Provenance, image: str, digest: str, metrics: dict[str
                     "resolvedDependencies": _dependencies(provenance),
                 },
                 "runDetails": {
-                    "builder": {"id": BUILDER_ID},
+                    "builder": {"id": builder},
                     "metadata": {"invocationId": provenance.uid},
                     **_byproducts({**provenance.metrics, **metrics}),
                 },

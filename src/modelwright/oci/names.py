@@ -40,6 +40,8 @@ def entry_parts(name: str) -> tuple[str, ...]:
     or has characters that systems and people read differently (NUL, backslash, control, bidirectional).
     """
     _refuse_odd_characters(name)
+    if name == "/":  # the root itself, as Kaniko and others spell it
+        return ()
     if name.startswith("/") or _DRIVE.match(name):
         raise Rejected(f"the entry {shown(name)} has an absolute path", reason="ArchiveEscapes")
     parts = tuple(part for part in name.split("/") if part not in ("", "."))

@@ -35,6 +35,8 @@ class BuildTask(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     folder: str = BUILD_FOLDER
     secret: str = ""
     plain_http: tuple[str, ...] = ()
+    owner_uid: str = ""
+    """Of the ModelVersion: what Kaniko has pushed is labelled with it, so that a retry knows its own."""
     destination: str = ""
     """Kaniko only: HOST/REPOSITORY:TAG that its container pushes to; the tag is a candidate of the action's."""
 

@@ -393,3 +393,22 @@ def test_the_standard_librarys_reader_agrees_on_what_we_accept(tmp_path: Path) -
     with tarfile.open(tmp_path / "a") as tar:
         assert sorted(tar.getnames()) == ["a", "d/b", "e"]
     assert {p.name for p in (tmp_path / "out").rglob("*") if p.is_file()} == {"a", "b", "e"}
+
+
+def test_a_folder_named_as_the_root_is_the_destination_itself(tmp_path: Path) -> None:
+    archive = tmp_path / "model.tar"
+    archive.write_bytes(header(b"/", kind=b"5") + entry(b"model.onnx", b"weights") + END)
+    destination = tmp_path / "model"
+    destination.mkdir()
+    unpack_archive(archive, destination, SMALL)
+    assert [path.name for path in destination.iterdir()] == ["model.onnx"]
+
+
+def test_a_file_named_as_the_root_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "model.tar"
+    archive.write_bytes(entry(b"/") + END)
+    destination = tmp_path / "model"
+    destination.mkdir()
+    with pytest.raises(Rejected):
+        unpack_archive(archive, destination, SMALL)
+    assert list(destination.iterdir()) == []
