@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from tests.contract.kube_apiserver import KubeApiserver
+from tests.contract.subjects import fresh_name
+from tests.integration.registries import TOKEN, embedded_registry
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient, Selection
-from modelwright.adapters.kubernetes.resource import Resource
+from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
+from modelwright.adapters.kubernetes.resource import NAMESPACES, Resource
+from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads
 from modelwright.adapters.kubernetes.workloads.kinds import CLAIMS, NODES, PODS, VOLUMES
 from modelwright.ports.errors import Conflict, NotFound
 from modelwright.ports.job import TASK_VARIABLE, BuildTask
+from modelwright.ports.workloads import Owner
 
 CONTROLLERS = (
     "job-controller",
@@ -31,6 +37,8 @@ CONTROLLERS = (
     "namespace-controller",
     "pod-garbage-collector-controller",
 )
+MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
 TERMINATION_LIMIT = 4096
 OURS = "app.kubernetes.io/managed-by=modelwright"
 
@@ -152,9 +160,10 @@ class ProcessNode:
         (container,) = pod["spec"]["containers"]
         given = {each["name"]: each["value"].replace("$$", "$") for each in container["env"]}
         task = msgspec.json.decode(given[TASK_VARIABLE], type=BuildTask)
-        task = msgspec.structs.replace(task, folder=volume["spec"]["local"]["path"])
         home = self._folder / pod["metadata"]["uid"]
-        home.mkdir()
+        home.mkdir(parents=True)
+        secret = await self._secret(pod, task.action.push_secret, home / "secret")
+        task = msgspec.structs.replace(task, folder=volume["spec"]["local"]["path"], secret=secret)
         variables = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join(sys.path),
@@ -174,6 +183,20 @@ class ProcessNode:
                 await process.wait()
         return code, (home / "termination-log").read_text()[:TERMINATION_LIMIT]
 
+    async def _secret(self, pod: JSON, name: str, folder: Path) -> str:
+        """The keys of the push secret as files, as they are mounted; the folder, empty without one."""
+        if not name:
+            return ""
+        secret = await self._client.get(SECRETS, pod["metadata"]["namespace"], name)
+        _write(folder, {key: base64.b64decode(value) for key, value in secret["data"].items()})
+        return str(folder)
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    folder.mkdir()
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
+
 
 @asynccontextmanager
 async def process_node(client: KubernetesClient, namespace: str, folder: Path) -> AsyncIterator[str]:
@@ -187,3 +210,48 @@ async def process_node(client: KubernetesClient, namespace: str, folder: Path) -
     finally:
         node.cancel()
         await asyncio.wait([node])
+
+
+Own = Callable[[str], Awaitable[Owner]]
+
+
+@asynccontextmanager
+async def kubernetes_builds(
+    server: KubeApiserver, folder: Path
+) -> AsyncIterator[tuple[KubernetesWorkloads, Own, str, str]]:
+    """KubernetesWorkloads in a namespace with a node and a registry's login; makes the owner of a name, once.
+
+    `server` has controllers.
+    """
+    access = load_kubeconfig([server.kubeconfig])
+    async with AsyncExitStack() as stack:
+        registry = stack.enter_context(embedded_registry(folder / "registry"))
+        client = await stack.enter_async_context(KubernetesClient(access))
+        namespace = fresh_name("workloads")
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        await client.create(NAMESPACES, "", body)
+        await client.create(SECRETS, namespace, _login(registry))
+        node = await stack.enter_async_context(process_node(client, namespace, folder / "node"))
+        settings = JobSettings(agent_image="agent", plain_http=(registry,))
+        workloads = await stack.enter_async_context(KubernetesWorkloads(client, settings))
+        owners: dict[str, Owner] = {}
+
+        async def own(name: str) -> Owner:
+            if name not in owners:
+                made = await client.create(MAPS, namespace, {"metadata": {"name": name}})
+                owners[name] = Owner("v1", "ConfigMap", namespace, name, made["metadata"]["uid"])
+            return owners[name]
+
+        yield workloads, own, registry, node
+
+
+def _login(registry: str) -> JSON:
+    auth = base64.b64encode(f"builder:{TOKEN}".encode()).decode()
+    config = {"auths": {registry: {"auth": auth}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "login"},
+        "type": "kubernetes.io/dockerconfigjson",
+        "stringData": {".dockerconfigjson": msgspec.json.encode(config).decode()},
+    }

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.contract.cluster_parts import kubernetes_builds, running_controllers
+from tests.contract.kube_apiserver import KubeApiserver
 from tests.integration.workloads.support import DEADLINE, open_workloads, place_model
 
 from modelwright.ports.errors import NotFound, Terminal
@@ -27,6 +30,7 @@ from modelwright.ports.workloads import (
     Mount,
     Nfs,
     Owner,
+    Placement,
     ServedVersion,
     Server,
     ServerStatus,
@@ -68,9 +72,56 @@ def an_owner(uid: str) -> Owner:
     return Owner(api_version="model.kubedl.io/v1alpha1", kind="ModelVersion", namespace="default", name="x", uid=uid)
 
 
-def a_build(folder: Path, uid: str = "build") -> Task:
-    action = BuildImage(source=HostPath(str(folder)), repository="hub/m", tags=("v1",))
-    return Task(name="build", owner=an_owner(uid), action=action)
+class Builds:
+    """One adapter that runs builds, who they are for, and what they need there: a node, the login of a registry."""
+
+    def __init__(
+        self, workloads: Workloads, own: Callable[[str], Awaitable[Owner]], registry: str = "", node: str = ""
+    ) -> None:
+        self.workloads = workloads
+        self.own = own
+        self._registry = registry
+        self._node = node
+
+    async def task(self, folder: Path, owner: str = "build") -> Task:
+        """A build of this folder; the owner of that name is always the same."""
+        action = BuildImage(
+            source=HostPath(str(folder), self._node),
+            repository=f"{self._registry}/hub/m" if self._registry else "hub/m",
+            tags=("v1",),
+            push_secret="login" if self._registry else "",
+        )
+        return Task(name="build", owner=await self.own(owner), action=action, placement=Placement(node_name=self._node))
+
+
+@pytest.fixture(scope="module")
+def controlled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiserver]:
+    """The kube-apiserver of the session, with controllers."""
+    server: KubeApiserver = request.getfixturevalue("kube_apiserver")
+    with running_controllers(server.kubectl.parent, tmp_path_factory.mktemp("controllers"), server):
+        yield server
+
+
+@pytest.fixture(params=["embedded", pytest.param("kubernetes", marks=pytest.mark.apiserver)])
+async def builds(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Builds]:
+    async with _builds(request, tmp_path) as builds:
+        yield builds
+
+
+@asynccontextmanager
+async def _builds(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Builds]:
+    if request.param == "kubernetes":
+        async with kubernetes_builds(request.getfixturevalue("controlled"), folder) as parts:
+            yield Builds(*parts)
+    else:
+        data_dir = folder / "data"
+        data_dir.mkdir(mode=0o700)
+        async with open_workloads(data_dir) as embedded:
+            yield Builds(embedded, owned_by_nobody)
+
+
+async def owned_by_nobody(name: str) -> Owner:
+    return an_owner(name)
 
 
 @pytest.fixture
@@ -84,10 +135,10 @@ def folder(tmp_path: Path) -> Path:
 async def until(workloads: Workloads, uid: str, done: Callable[[WorkloadStatus], bool]) -> WorkloadStatus:
     end = time.monotonic() + DEADLINE
     while True:
-        (status,) = await workloads.observe(uid)
-        if done(status):
-            return status
-        assert time.monotonic() < end, f"waited {DEADLINE} s, now {status}"
+        seen = await workloads.observe(uid)
+        if seen and done(seen[0]):
+            return seen[0]
+        assert time.monotonic() < end, f"waited {DEADLINE} s, now {seen}"
         await asyncio.sleep(0.01)
 
 
@@ -99,49 +150,53 @@ def up_to_date(status: WorkloadStatus) -> bool:
     return isinstance(status, ServerStatus) and status.up_to_date
 
 
-async def test_an_owner_without_workloads_has_none(subject: Subject) -> None:
-    assert await subject.workloads.observe("nobody") == ()
-    assert await subject.workloads.owners() == frozenset()
+async def test_an_owner_without_workloads_has_none(builds: Builds) -> None:
+    assert await builds.workloads.observe("nobody") == ()
+    assert not {owner for owner in await builds.workloads.owners() if owner.uid == "nobody"}
 
 
-async def test_a_build_comes_to_a_result_that_names_tag_and_digest(subject: Subject, folder: Path) -> None:
-    await subject.workloads.apply(a_build(folder))
-    status = await until(subject.workloads, "build", over)
+async def test_a_build_comes_to_a_result_that_names_tag_and_digest(builds: Builds, folder: Path) -> None:
+    task = await builds.task(folder)
+    await builds.workloads.apply(task)
+    status = await until(builds.workloads, task.owner.uid, over)
     assert isinstance(status, TaskStatus)
-    assert status.phase == "Succeeded"
+    assert (status.phase, status.failure) == ("Succeeded", None)
     assert status.result
     assert status.result.tag == "v1"
     assert status.result.resolved.endswith(f"/hub/m@{status.result.digest}")
-    assert await subject.workloads.owners() == {an_owner("build")}
+    assert task.owner in await builds.workloads.owners()
 
 
-async def test_applying_the_same_task_again_does_nothing(subject: Subject, folder: Path) -> None:
-    await subject.workloads.apply(a_build(folder))
-    before = await until(subject.workloads, "build", over)
-    await subject.workloads.apply(a_build(folder))
-    assert await subject.workloads.observe("build") == (before,)
+async def test_applying_the_same_task_again_does_nothing(builds: Builds, folder: Path) -> None:
+    task = await builds.task(folder)
+    await builds.workloads.apply(task)
+    before = await until(builds.workloads, task.owner.uid, over)
+    await builds.workloads.apply(task)
+    assert await builds.workloads.observe(task.owner.uid) == (before,)
 
 
-async def test_a_removed_task_is_forgotten_and_may_run_again(subject: Subject, folder: Path) -> None:
-    await subject.workloads.apply(a_build(folder))
-    first = await until(subject.workloads, "build", over)
-    await subject.workloads.remove("build", "build")
-    assert await subject.workloads.observe("build") == ()
-    assert await subject.workloads.owners() == frozenset()
-    await subject.workloads.apply(a_build(folder))
-    second = await until(subject.workloads, "build", over)
+async def test_a_removed_task_is_forgotten_and_may_run_again(builds: Builds, folder: Path) -> None:
+    task = await builds.task(folder)
+    await builds.workloads.apply(task)
+    first = await until(builds.workloads, task.owner.uid, over)
+    await builds.workloads.remove(task.owner.uid, "build")
+    assert await builds.workloads.observe(task.owner.uid) == ()
+    assert task.owner not in await builds.workloads.owners()
+    await builds.workloads.apply(task)
+    second = await until(builds.workloads, task.owner.uid, over)
     assert isinstance(first, TaskStatus)
     assert isinstance(second, TaskStatus)
     assert first.result == second.result
 
 
-async def test_removing_what_is_not_there_is_no_error(subject: Subject) -> None:
-    await subject.workloads.remove("nobody", "nothing")
+async def test_removing_what_is_not_there_is_no_error(builds: Builds) -> None:
+    await builds.workloads.remove("nobody", "nothing")
 
 
-async def test_a_failed_build_says_why_and_whether_to_try_again(subject: Subject, tmp_path: Path) -> None:
-    await subject.workloads.apply(a_build(tmp_path / "missing"))
-    status = await until(subject.workloads, "build", over)
+async def test_a_failed_build_says_why_and_whether_to_try_again(builds: Builds, tmp_path: Path) -> None:
+    task = await builds.task(tmp_path / "missing")
+    await builds.workloads.apply(task)
+    status = await until(builds.workloads, task.owner.uid, over)
     assert isinstance(status, TaskStatus)
     assert status.phase == "Failed"
     assert status.failure
@@ -149,24 +204,33 @@ async def test_a_failed_build_says_why_and_whether_to_try_again(subject: Subject
     assert not status.failure.retryable
 
 
-async def test_statuses_are_sorted_by_name(subject: Subject, folder: Path) -> None:
+async def test_statuses_are_sorted_by_name(builds: Builds, folder: Path) -> None:
+    task = await builds.task(folder)
     for name in ("b", "c", "a"):
-        await subject.workloads.apply(replace(a_build(folder), name=name))
-    assert [status.name for status in await subject.workloads.observe("build")] == ["a", "b", "c"]
+        await builds.workloads.apply(replace(task, name=name))
+    assert [status.name for status in await builds.workloads.observe(task.owner.uid)] == ["a", "b", "c"]
 
 
-async def test_changes_name_each_owner_that_has_news(subject: Subject, folder: Path) -> None:
-    changes = subject.workloads.changes()
-    await subject.workloads.apply(a_build(folder, "one"))
-    await subject.workloads.apply(a_build(folder, "two"))
-    waiting = {"one", "two"}
+async def test_changes_name_each_owner_that_has_news(builds: Builds, folder: Path) -> None:
+    changes = builds.workloads.changes()
+    tasks = [await builds.task(folder, "one"), await builds.task(folder, "two")]
+    for task in tasks:
+        await builds.workloads.apply(task)
+    waiting = {task.owner.uid for task in tasks}
     async with asyncio.timeout(DEADLINE):
         async for owner in changes:
-            (status,) = await subject.workloads.observe(owner.uid)
-            if over(status):
-                waiting.discard(owner.uid)
+            if owner.uid in waiting:
+                (status,) = await builds.workloads.observe(owner.uid)
+                if over(status):
+                    waiting.discard(owner.uid)
             if not waiting:
                 break
+
+
+async def test_logs_of_nothing_are_not_found(builds: Builds) -> None:
+    with pytest.raises(NotFound):
+        async for _ in builds.workloads.logs("nobody", "nothing"):
+            pass
 
 
 async def test_a_server_becomes_up_to_date_keeps_its_port_and_goes(subject: Subject) -> None:
@@ -302,12 +366,6 @@ async def test_a_gateway_takes_up_a_change_and_serves_no_version_of_its_own(subj
     assert (after.port, after.ready_replicas, after.serving_version, after.restarts) == (before.port, 1, "", 0)
     assert after.kept_path.endswith("default/jis")
     await subject.workloads.remove("gateway", "gateway")
-
-
-async def test_logs_of_nothing_are_not_found(subject: Subject) -> None:
-    with pytest.raises(NotFound):
-        async for _ in subject.workloads.logs("nobody", "nothing"):
-            pass
 
 
 async def test_what_the_capabilities_deny_is_refused(subject: Subject) -> None:

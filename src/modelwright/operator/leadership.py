@@ -1,7 +1,8 @@
 """Leading: the election in a thread of its own, so that the lease is renewed however busy the control loop is.
 
-A list of many thousand objects is decoded in one go, and a collection of garbage stops everything: in one loop with
-that, renewals came late (docs/operator.md has the figures). The thread has an event loop and connections of its own.
+A list is decoded in one go: 56 µs for each object, and more the less CPU the Pod is given. With 5,000 objects, renewals
+in the control loop itself began 0.1 s late at most; with 50,000 and a quarter of a core a list alone would outlast the
+renew deadline. The thread has an event loop and connections of its own.
 """
 
 from __future__ import annotations
