@@ -59,7 +59,22 @@ void send_request(struct request *request, int refused); /* `refused`: what rpc_
 fuse_req_t end_request(struct request *request, int status, const void *result);
 int serve(struct fuse_session *session);
 
-/* operations.c: what the kernel asks, and what the server is asked for it. */
+/* attributes.c: what the server says of a file, as the kernel takes it. */
+const struct options *options_of(fuse_req_t fuse);
+struct stat stat_of(const fattr3 *attributes);
+struct fuse_entry_param entry_of(fuse_req_t fuse, const nfs_fh3 *handle, const fattr3 *attributes);
+
+/* content.c: what is in files and folders. */
+void op_open(fuse_req_t fuse, fuse_ino_t inode, struct fuse_file_info *file);
+void op_read(fuse_req_t fuse, fuse_ino_t inode, size_t size, off_t offset, struct fuse_file_info *file);
+void op_write(fuse_req_t fuse, fuse_ino_t inode, const char *bytes, size_t size, off_t offset,
+              struct fuse_file_info *file);
+void op_fsync(fuse_req_t fuse, fuse_ino_t inode, int only_data, struct fuse_file_info *file);
+void op_opendir(fuse_req_t fuse, fuse_ino_t inode, struct fuse_file_info *file);
+void op_readdirplus(fuse_req_t fuse, fuse_ino_t inode, size_t size, off_t cookie, struct fuse_file_info *file);
+void op_releasedir(fuse_req_t fuse, fuse_ino_t inode, struct fuse_file_info *file);
+
+/* operations.c: all that the kernel asks, and what the server is asked for it. */
 extern const struct fuse_lowlevel_ops operations;
 
 #endif
