@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -108,6 +112,62 @@ def reads(metrics: str) -> float:
     """How many answers to GET there were."""
     lines = [line for line in metrics.splitlines() if line.startswith("rest_client_requests_total{")]
     return sum(float(line.rpartition(" ")[2]) for line in lines if 'method="GET"' in line)
+
+
+async def test_the_way_from_kubedl_leads_there(
+    server: KubeApiserver, client: KubernetesClient, namespace: str, tmp_path: Path
+) -> None:
+    """As docs/operator.md has it: saved, CRDs replaced, created again, and worked with."""
+    for definition in (kubedl_models(), kubedl_model_versions()):
+        await client.create(CRDS, "", definition)
+    owner = {"apiVersion": VERSIONS.api_version, "kind": "Model", "name": "resnet", "uid": "9", "controller": True}
+    body = of_kubedl("mv-1")
+    body["metadata"] |= {"ownerReferences": [owner], "labels": {"kept": "yes"}}
+    await made(client, VERSIONS, namespace, body)
+    status = {"status": {"image": "hub/resnet:v1c072", "imageBuildPhase": "ImageBuildSucceeded"}}
+    await client.merge_patch(VERSIONS, namespace, "mv-1", status, subresource="status")
+    with operator(server.kubeconfig, tmp_path, *LASTING) as careful:
+        await until(lambda: careful.said("nothing is touched"))
+        kinds = "models.model.kubedl.io,modelversions.model.kubedl.io"
+        saved = json.loads(await kubectl(server, "get", kinds, "-n", namespace, "-o", "json"))
+        (tmp_path / "specs.json").write_text(json.dumps(without_what_the_guide_deletes(saved)))
+        await uninstall(client)
+        await install_crds(client)
+        await until(lambda: careful.leads)
+        await kubectl(server, "create", "-f", str(tmp_path / "specs.json"))
+        await until(lambda: stalled(client, namespace))
+    found = await client.get(VERSIONS, namespace, "mv-1")
+    assert found["spec"]["storage"]["localStorage"]["path"] == "/foo"
+    assert found["metadata"]["labels"] == {"kept": "yes"}
+    assert [each["name"] for each in found["metadata"]["ownerReferences"]] == ["resnet"]
+    assert found["metadata"]["ownerReferences"][0]["uid"] != "9"
+
+
+async def stalled(client: KubernetesClient, namespace: str) -> bool:
+    """Whether the operator has said of the version that there is no registry, and has made its Model."""
+    found = await client.get(VERSIONS, namespace, "mv-1")
+    conditions = found.get("status", {}).get("conditions", [])
+    reasons = [each["reason"] for each in conditions if each["type"] == "Stalled"]
+    return reasons == ["NoRegistry"] and "ownerReferences" in found["metadata"]
+
+
+def without_what_the_guide_deletes(saved: JSON) -> JSON:
+    """What `jq` leaves, by the fields that the guide names."""
+    guide = (Path(__file__).parents[2] / "docs/operator.md").read_text()
+    found = re.search(r"jq 'del\(\.items\[\]\.status, \.items\[\]\.metadata\[(.*?)\]\)'", guide)
+    assert found is not None
+    deleted = json.loads(f"[{found[1]}]")
+    for item in saved["items"]:
+        item.pop("status", None)
+        item["metadata"] = {name: value for name, value in item["metadata"].items() if name not in deleted}
+    return saved
+
+
+async def kubectl(server: KubeApiserver, *arguments: str) -> str:
+    """What kubectl prints."""
+    command = [str(server.kubectl), f"--kubeconfig={server.kubeconfig}", *arguments]
+    done = await asyncio.to_thread(subprocess.run, command, check=True, stdout=subprocess.PIPE, text=True)
+    return done.stdout
 
 
 async def test_one_foreign_crd_among_ours_is_enough_to_touch_nothing(
