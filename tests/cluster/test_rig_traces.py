@@ -12,15 +12,12 @@ import pytest
 from tests.cluster.rig import lifecycle, state, traces
 from tests.cluster.rig.cluster import Cluster
 from tests.cluster.rig.manifests import container, pod
+from tests.cluster.rig.traces import added
 from tests.cluster.rig.waiting import until
 from tests.tools import install
 
 CHECKOUT = Path(__file__).parents[2]
 UP = [sys.executable, "-m", "tests.cluster.rig", "up", "--name"]
-
-
-def added(before: set[str], name: str) -> list[str]:
-    return sorted(traces.found(name) - before)
 
 
 def assert_nothing_is_left(before: set[str], name: str) -> None:

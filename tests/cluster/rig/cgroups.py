@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from tests.cluster.rig import names, waiting
+from tests.cluster.rig import names, state, waiting
 
 MOUNT = Path("/sys/fs/cgroup")
 UNIFIED = (MOUNT / "cgroup.controllers").exists()
@@ -17,6 +17,8 @@ PROGRAMS = "programs"
 
 def create(name: str, nodes: tuple[str, ...]) -> None:
     """A group for the cluster's programs, and one for each node's Pods, in every hierarchy."""
+    if UNIFIED:
+        _switch_on(state.folder(name) / "controllers")
     for hierarchy in _hierarchies():
         cluster = hierarchy / names.cgroup(name)
         cluster.mkdir(exist_ok=True)
@@ -52,10 +54,15 @@ def kill(name: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove the cluster's groups, which have no process any more. Raises TimeoutError."""
+    """Remove the cluster's groups, and end what a start that was killed just now still puts into them.
+
+    Raises TimeoutError.
+    """
     for hierarchy in _hierarchies():
         cluster = hierarchy / names.cgroup(name)
-        waiting.until(partial(_is_removed, cluster), f"the control group {cluster} to go away")
+        waiting.until(partial(_is_removed, name, cluster), f"the control group {cluster} to go away")
+    if UNIFIED:
+        _switch_off(state.folder(name) / "controllers")
 
 
 def _hierarchies() -> list[Path]:
@@ -76,6 +83,22 @@ def _delegate(group: Path) -> None:
     for file in ("cpuset.cpus", "cpuset.mems"):
         if not UNIFIED and (group / file).exists():
             (group / file).write_text((group.parent / file).read_text())
+
+
+def _switch_on(record: Path) -> None:
+    """Let groups of version 2 be limited in every way; what had to be switched on for that is kept in `record`."""
+    switch = MOUNT / "cgroup.subtree_control"
+    missing = sorted(set((MOUNT / "cgroup.controllers").read_text().split()) - set(switch.read_text().split()))
+    record.write_text("\n".join(missing))
+    switch.write_text(" ".join(f"+{controller}" for controller in missing))
+
+
+def _switch_off(record: Path) -> None:
+    for controller in record.read_text().split() if record.exists() else ():
+        try:
+            (MOUNT / "cgroup.subtree_control").write_text(f"-{controller}")
+        except OSError:  # somebody else uses it by now
+            continue
 
 
 def _living(files: Iterable[Path]) -> set[int]:
@@ -107,8 +130,9 @@ def _kill_once(name: str) -> set[int]:
     return living
 
 
-def _is_removed(cluster: Path) -> bool:
+def _is_removed(name: str, cluster: Path) -> bool:
     """Remove leaves first; the kernel may still be busy with a group that has just become empty."""
+    _kill_once(name)
     try:
         for folder, _, _ in os.walk(cluster, topdown=False):
             Path(folder).rmdir()

@@ -129,11 +129,16 @@ def _push_images(cluster: Names, registry: str) -> None:
     images.push(registry)
 
 
+def _has_services(each: state.NodeState) -> bool:
+    """True once the node's kube-proxy has told its kernel of the Services that there are."""
+    return control_plane.answers(f"http://{each.address}:10256/healthz")
+
+
 def _wait_for_nodes(cluster: Cluster, deadline_seconds: float = 180.0) -> None:
     """A kubelet that starts on a very busy machine can give up before its node is there: it is started once more."""
     deadline = time.monotonic() + deadline_seconds
     again = {f"kubelet-{name}" for name in NODES}
-    while not cluster.nodes_ready():
+    while not (cluster.nodes_ready() and all(_has_services(each) for each in cluster.nodes)):
         for kubelet in sorted(again):
             if not processes.is_running(cluster.name, kubelet):
                 again.remove(kubelet)

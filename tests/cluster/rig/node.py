@@ -24,7 +24,7 @@ def root(cluster: str, node: str) -> Path:
 def enter(cluster: str, node: str) -> list[str]:
     """The beginning of a command that runs on the node: in its network and its file system."""
     holder = processes.pid_of(cluster, node)
-    return ["nsenter", f"--net=/proc/{holder}/ns/net", f"--mount=/proc/{holder}/ns/mnt", "env", *_environment()]
+    return ["nsenter", f"--target={holder}", "--uts", "--net", "--mount", "env", *_environment()]
 
 
 def make(cluster: Names, node: str, index: int, plane: ControlPlane, registries: Sequence[state.RegistryState]) -> None:
@@ -38,7 +38,18 @@ def make(cluster: Names, node: str, index: int, plane: ControlPlane, registries:
     holder = processes.start(
         cluster.name,
         node,
-        ["unshare", "--net", "--mount", "--propagation", "private", "sh", ROOT_SCRIPT, folder, plane.programs],
+        [
+            "unshare",
+            "--uts",
+            "--net",
+            "--mount",
+            "--propagation=private",
+            "sh",
+            ROOT_SCRIPT,
+            node,
+            folder,
+            plane.programs,
+        ],
     )
     processes.wait(cluster.name, node, lambda: network.runs(holder, "sleep"))
     network.connect_node(cluster, node, index, holder)

@@ -1,9 +1,10 @@
 #!/bin/sh
-# node_root.sh ROOT PROGRAMS: become a node, in fresh mount and network namespaces, and wait.
+# node_root.sh NAME ROOT PROGRAMS: become a node, in fresh namespaces for mounts, network and host name, and wait.
 # The node's root file system is ROOT: the host's programs and configuration stand in it read-only, /tmp is the host's,
 # and whatever else is written or mounted there is the node's own, and is gone for the host when this process ends.
 set -eu
-root=$1 programs=$2
+name=$1 root=$2 programs=$3
+echo "$name" >/proc/sys/kernel/hostname
 mount --bind "$root" "$root"
 for folder in usr etc; do
     mount --bind "/$folder" "$root/$folder"

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.cluster.rig import cgroups, names, state
 
-FOLDERS = ("/etc", "/opt", "/run", "/srv", "/mnt", "/var/lib", "/var/log", "/var/tmp")
+FOLDERS = ("/", "/etc", "/opt", "/run", "/srv", "/mnt", "/var", "/var/lib", "/var/log", "/var/tmp")
+TREES = (  # where a Kubernetes keeps things
+    "/etc/cni",
+    "/etc/containerd",
+    "/etc/kubernetes",
+    "/opt/cni",
+    "/run/containerd",
+    "/run/kubernetes",
+    "/run/netns",
+    "/run/runc",
+    "/var/lib/cni",
+    "/var/lib/containerd",
+    "/var/lib/kubelet",
+    "/var/log/containers",
+    "/var/log/pods",
+)
 PARAMETERS = (
     "kernel/keys",
     "net/bridge",
@@ -19,12 +35,20 @@ PARAMETERS = (
     "net/netfilter",
     "vm",
 )
+PARAMETER = "parameter "
 COUNTERS = {"nf_conntrack_count", "nf_conntrack_buckets"}
 
 
 def found(name: str) -> set[str]:
     """One line for everything that the cluster of this name could have made or changed; nothing of other clusters."""
     return {line for line in _everything(name) if not _is_of_another(line, name)}
+
+
+def added(before: set[str], name: str) -> list[str]:
+    """What is there now, and was not before; a parameter that came with a module of the kernel was not changed."""
+    known = {_parameter(line) for line in before}
+    new = found(name) - before
+    return sorted(line for line in new if not line.startswith(PARAMETER) or _parameter(line) in known)
 
 
 def processes(name: str) -> set[int]:
@@ -53,12 +77,13 @@ def _everything(name: str) -> Iterator[str]:
     yield from (f"mount {line.split()[4]}" for line in Path("/proc/self/mountinfo").read_text().splitlines())
     yield from (f"control group {folder}" for folder, _, _ in os.walk(cgroups.MOUNT))
     yield from (f"process {pid}" for pid in processes(name))
-    yield from (f"file {path}" for path in Path("/").iterdir())
-    yield from (f"file {path}" for folder in FOLDERS for path in _files(Path(folder)))
+    yield from (f"file {path}" for folder in FOLDERS for path in Path(folder).glob("*"))
+    yield from (f"file {path}" for folder in TREES for path in _files(Path(folder)))
     yield from (f"file {path}" for path in state.clusters().glob("*"))
-    yield from (f"parameter {line}" for line in _parameters())
+    yield from (f"{PARAMETER}{line}" for line in _parameters())
     for command in (["nft", "--stateless", "list", "ruleset"], ["iptables-legacy-save"]):
-        rules = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        rules = re.sub(r"\[[0-9]+:[0-9]+\]", "", said)  # what a rule has counted
         yield from (f"packet filter: {line}" for line in rules.splitlines() if not line.startswith("#"))
     yield from (f"route {line}" for line in routes() if " mw-" not in line or f" {names.link(name)} " in line)
 
@@ -82,6 +107,10 @@ def _parameters() -> Iterator[str]:
                 yield f"{file} {_read(file)}"
     for name in ("panic", "panic_on_oops"):
         yield f"{name} {_read(Path('/proc/sys/kernel', name))}"
+
+
+def _parameter(line: str) -> str:
+    return " ".join(line.split()[:2])
 
 
 def _all_processes() -> set[int]:
