@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
@@ -24,8 +25,12 @@ def build(layout: Path, *architectures: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1]
 
 
+@functools.cache
 def built_image() -> Path:
-    """An OCI image layout with the image for this machine's cluster (amd64), tagged `latest`; outside the checkout."""
+    """An OCI image layout with the image for this machine's cluster (amd64), tagged `latest`; outside the checkout.
+
+    A test run has one image from its beginning to its end, although the checkout may change meanwhile.
+    """
     cached = _cache() / _content()
     if not cached.exists():
         partial = cached.with_name(f".{cached.name}.{os.getpid()}")

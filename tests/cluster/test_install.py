@@ -152,7 +152,8 @@ def test_helm_installs_upgrades_and_takes_it_away_and_the_models_stay(bare: Clus
     assert _built(bare, "mv-2")
 
     helm.run("uninstall", "modelwright", "--wait", "--timeout=3m")
-    assert bare.get("pods,deployments", "--namespace", NAMESPACE, "--selector", PODS)["items"] == []
+    left = ("pods,deployments", "--namespace", NAMESPACE, "--selector", PODS)
+    until(lambda: bare.get(*left)["items"] == [], "the operator to go")
     assert _version(bare, "mv-1") == version
     helm.run("install", "modelwright", str(CHART), "--wait", "--timeout=3m")
     assert _version(bare, "mv-1") == version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
@@ -22,6 +23,7 @@ class Call:
     headers: dict[str, str]
     body: bytes
     status: int = 0
+    at: datetime = field(init=False, default_factory=lambda: datetime.now(UTC))
     group: str = field(init=False, default="")
     resource: str = field(init=False, default="")
     namespace: str = field(init=False, default="")
@@ -72,6 +74,10 @@ class Call:
     def of(self) -> str:
         """`resource`, or `resource/subresource`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+    def line(self) -> str:
+        """As a log has it: when it came, and what was sent."""
+        return f"{self.at:%H:%M:%S.%f} {self.method} {self.target} {self.status} {self.body.decode()}"
 
     def __str__(self) -> str:
         return f"{self.method} {self.of} {self.namespace}/{self.name} {self.status}"

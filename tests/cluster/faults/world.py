@@ -113,7 +113,8 @@ class World:
         await self.built(*names)
         for name in names:
             version = await self.get(VERSIONS, name)
-            assert [build.exit_code for build in self.kubelet.of(version["metadata"]["uid"])] == [0], name
+            builds = self.kubelet.of(version["metadata"]["uid"])
+            assert [build.exit_code for build in builds] == [0], builds
             assert list(self.registry.tags(self.repository(name)).values()) == [version["status"]["imageDigest"]]
 
     async def _nothing_left(self) -> bool:
@@ -150,6 +151,7 @@ async def world(plane: Plane, registry: Registry, folder: Path) -> AsyncIterator
         kubelet.exports[NFS_SERVER, NFS_PATH] = made.files
         made.namespace = await make_namespace(client)
         namespaces.add(made.namespace)
+        stack.callback(lambda: (folder / "calls").write_text("\n".join(call.line() for call in proxy.calls)))
         stack.callback(lambda: [each.stop() for each in made.operators])
         yield made
         await client.delete(NAMESPACES, "", made.namespace)

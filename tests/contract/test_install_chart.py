@@ -1,0 +1,236 @@
+"""The Helm chart and deploy/install.yaml, as helm renders them and a real API server takes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.contract.kube_apiserver import KubeApiserver
+from typer.main import get_command
+
+from modelwright import __version__
+from modelwright.adapters.kubernetes.lease_record import LeaseTimes
+from modelwright.adapters.kubernetes.workloads.settings import JobSettings
+from modelwright.api.kinds import KINDS
+from modelwright.main import make_app
+from modelwright.operator.spelling import seconds
+
+CHECKOUT = Path(__file__).parents[2]
+CHART = CHECKOUT / "deploy/chart/modelwright"
+EVERYTHING: dict[str, Any] = {
+    "affinity": {"nodeAffinity": {}},
+    "build": {"imagePullSecrets": ["a", "b"], "kanikoImage": "example/kaniko:1", "resources": {"limits": {"cpu": 2}}},
+    "extraEnv": [{"name": "TZ", "value": "UTC"}],
+    "image": {"repository": "registry.example:5000/modelwright/operator", "digest": f"sha256:{'0' * 64}"},
+    "imagePullSecrets": ["pull"],
+    "networkPolicy": {
+        "apiServerCIDRs": ["10.0.0.1/32"],
+        "buildNamespaces": ["default"],
+        "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+    },
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "podAnnotations": {"a": "b"},
+    "podLabels": {"c": "d"},
+    "priorityClassName": "system-cluster-critical",
+    "rbac": {"ownerReferencesPermissionEnforcement": True},
+    "registry": {"default": "registry.example:5000/models", "plainHTTP": ["registry.example:5000", "other"]},
+    "serviceAccount": {"annotations": {"e": "f"}},
+    "storage": {"allowHostPaths": ["/data", "/models"], "allowNFSServers": ["nfs.example"]},
+    "tolerations": [{"operator": "Exists"}],
+}
+WRONG: list[dict[str, Any]] = [
+    {"imagee": {}},
+    {"image": {"tag": "a b"}},
+    {"image": {"digest": "sha256:1"}},
+    {"replicas": "two"},
+    {"replicas": -1},
+    {"registry": {"plainHttp": []}},
+    {"registry": {"default": "https://registry.example"}},
+    {"registry": {"plainHTTP": "registry.example"}},
+    {"build": {"runAsUser": 0}},
+    {"build": {"resources": {"limits": {"memory": "much"}}}},
+    {"storage": {"allowHostPaths": ["data"]}},
+    {"storage": {"createVolumes": "no"}},
+    {"log": {"format": "xml"}},
+    {"lease": {"duration": 15}},
+    {"networkPolicy": {"apiServerPorts": [0]}},
+    {"extraEnv": [{"name": "A"}]},
+]
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    """The program that is built for tests."""
+    printed = subprocess.run(
+        [sys.executable, str(CHECKOUT / "tests/tools/install.py"), "--print"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    found = shutil.which("helm", path=printed.stdout.strip())
+    if found is None:
+        message = "helm is not built: `make tools` builds it"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+    return found
+
+
+def rendered(helm: str, values: dict[str, Any]) -> str:
+    """The chart as YAML. Raises CalledProcessError where the values are refused."""
+    options = ["--namespace", "modelwright-system", "--kube-version", "1.31.0", "--values", "-"]
+    command = [helm, "template", "modelwright", str(CHART), *options]
+    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True)
+    if done.returncode:
+        raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
+    return done.stdout
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def only(objects: list[dict[str, Any]], kind: str, name: str = "modelwright-operator") -> dict[str, Any]:
+    (found,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+def rights(objects: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    """Resource and verb of all that the operator may do."""
+    roles = [only(objects, "ClusterRole"), only(objects, "Role")]
+    rules = [rule for role in roles for rule in role["rules"]]
+    return {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+def test_the_chart_has_no_faults_that_helm_knows(helm: str) -> None:
+    done = subprocess.run([helm, "lint", "--strict", str(CHART)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
+def test_the_manifest_is_what_the_chart_gives(helm: str) -> None:
+    command = [sys.executable, str(CHECKOUT / "deploy/generate_install.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, {"storage": {"createVolumes": False}, "replicas": 1}])
+def test_an_api_server_takes_all_of_it(
+    helm: str, kube_apiserver: KubeApiserver, values: dict[str, Any], tmp_path: Path
+) -> None:
+    kubectl = [str(kube_apiserver.kubectl), f"--kubeconfig={kube_apiserver.kubeconfig}", f"--cache-dir={tmp_path}"]
+    run = partial(subprocess.run, capture_output=True, text=True)
+    run([*kubectl, "create", "namespace", "modelwright-system"])
+    apply = [*kubectl, "apply", "--server-side", "--validate=strict", "--dry-run=server", "-f", "-"]
+    done = run(apply, input=rendered(helm, values))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_the_operators_pod_is_admitted_where_only_restricted_ones_are(
+    helm: str, kube_apiserver: KubeApiserver, tmp_path: Path
+) -> None:
+    kubectl = [str(kube_apiserver.kubectl), f"--kubeconfig={kube_apiserver.kubeconfig}", f"--cache-dir={tmp_path}"]
+    run = partial(subprocess.run, capture_output=True, text=True)
+    run([*kubectl, "create", "namespace", "strict"])
+    run([*kubectl, "label", "namespace", "strict", "pod-security.kubernetes.io/enforce=restricted"], check=True)
+    template = only(documents(rendered(helm, {})), "Deployment")["spec"]["template"]
+    metadata = {**template["metadata"], "name": "operator", "namespace": "strict"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    done = run([*kubectl, "create", "--dry-run=server", "-f", "-"], input=json.dumps(pod))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("values", WRONG, ids=json.dumps)
+def test_a_value_that_makes_no_sense_is_refused_by_its_name(helm: str, values: dict[str, Any]) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        rendered(helm, values)
+    assert "values don't meet the specifications of the schema" in refused.value.stderr
+    assert next(iter(values)) in refused.value.stderr
+
+
+def test_every_value_has_a_schema_and_a_default() -> None:
+    def names(schema: dict[str, Any], at: str = "") -> set[str]:
+        nested = schema.get("properties", {}).items()
+        found = {f"{at}{name}" for name, _ in nested}
+        return found.union(*(names(below, f"{at}{name}.") for name, below in nested))
+
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    described = {name for name in names(schema) if ".items" not in name} - {"global"}
+    assert described == set(_paths(defaults, described))
+
+
+def test_every_variable_is_an_option_of_the_operator_and_the_defaults_are_the_same(helm: str) -> None:
+    command = get_command(make_app()).commands["operator"]  # type: ignore[attr-defined]
+    known = {parameter.envvar for parameter in command.params}
+    for values in ({}, EVERYTHING):
+        (container,) = only(documents(rendered(helm, values)), "Deployment")["spec"]["template"]["spec"]["containers"]
+        given = {variable["name"] for variable in container["env"] if variable["name"].startswith("MODELWRIGHT_")}
+        assert given - known == set()
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    jobs = JobSettings(agent_image="")
+    assert defaults["build"]["resources"] == {"requests": jobs.resources.requests, "limits": jobs.resources.limits}
+    assert (defaults["build"]["runAsUser"], defaults["build"]["runAsGroup"]) == (jobs.run_as_user, jobs.run_as_group)
+    lease = defaults["lease"]
+    assert LeaseTimes(*(seconds(lease[name]) for name in ("duration", "renewDeadline", "retryPeriod"))) == LeaseTimes()
+
+
+def test_without_volumes_to_make_there_is_no_right_on_them(helm: str) -> None:
+    with_volumes = rights(documents(rendered(helm, {})))
+    without = rights(documents(rendered(helm, {"storage": {"createVolumes": False}})))
+    assert ("persistentvolumes", "create") in with_volumes
+    assert {verb for resource, verb in without if resource == "persistentvolumes"} == set()
+    assert {verb for resource, verb in without if resource == "persistentvolumeclaims"} == {"list", "watch"}
+    assert without < with_volumes
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING])
+def test_nobody_gets_a_right_on_secrets_or_on_everything(helm: str, values: dict[str, Any]) -> None:
+    roles = [each for each in documents(rendered(helm, values)) if each["kind"] in ("ClusterRole", "Role")]
+    rules = [rule for role in roles for rule in role["rules"]]
+    assert [rule for rule in rules if {"*", "secrets", "pods/exec"} & {*rule["resources"], *rule["verbs"]}] == []
+
+
+def test_users_have_the_same_rights_on_every_kind(helm: str) -> None:
+    objects = documents(rendered(helm, {}))
+    for name, verbs in (
+        ("modelwright-view", {"get", "list", "watch"}),
+        ("modelwright-edit", {"create", "delete", "deletecollection", "patch", "update"}),
+    ):
+        rules = only(objects, "ClusterRole", name)["rules"]
+        for kind in KINDS:
+            matching = [rule for rule in rules if kind.group in rule["apiGroups"] and kind.plural in rule["resources"]]
+            assert [set(rule["verbs"]) for rule in matching] == [verbs], kind.plural
+
+
+def test_an_image_by_digest_is_both_the_operators_and_the_agents(helm: str) -> None:
+    image = "{repository}@{digest}".format(**EVERYTHING["image"])
+    (container,) = only(documents(rendered(helm, EVERYTHING)), "Deployment")["spec"]["template"]["spec"]["containers"]
+    variables = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert container["image"] == variables["MODELWRIGHT_AGENT_IMAGE"] == image
+
+
+def _paths(value: Any, described: set[str], at: str = "") -> list[str]:
+    """The paths of the values; what a free map holds is not described, and is left out."""
+    if not isinstance(value, dict):
+        return []
+    nested = [(f"{at}{name}", below) for name, below in value.items()]
+    return [
+        path
+        for name, below in nested
+        if name in described or not at
+        for path in (name, *_paths(below, described, f"{name}."))
+    ]
