@@ -30,18 +30,12 @@ APT_PACKAGES = {"skopeo": "skopeo", "umoci": "umoci", "docker-registry": "docker
 CLUSTER_PACKAGES = (
     "busybox-static",
     "containernetworking-plugins",
+    "gcc",
     "iproute2",
     "iptables",
+    "libc6-dev",
     "nftables",
     "runc",
-    # an NFS server in user space, and what a client in user space is compiled with
-    "gcc",
-    "libc6-dev",
-    "libfuse3-dev",
-    "libnfs-dev",
-    "nfs-ganesha",
-    "nfs-ganesha-vfs",
-    "pkg-config",
 )
 GO_PROGRAMS = {
     "kube-apiserver": ("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
