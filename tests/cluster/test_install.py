@@ -16,6 +16,7 @@ from tests.cluster.operator import NAME, NAMESPACE, PODS, USER, Operator, apply,
 from tests.cluster.rig import leftovers, lifecycle
 from tests.cluster.rig.cluster import Cluster
 from tests.cluster.rig.waiting import until
+from tests.cluster.work import built, said_of_kinds_not_run_here, version
 
 CHART = CHECKOUT / "deploy/chart/modelwright"
 CRDS = (
@@ -96,6 +97,10 @@ def test_users_with_the_role_edit_may_write_the_kinds_and_those_with_view_read_t
                 assert (answer.strip() == "yes") is (user in allowed), (verb, resource, user)
 
 
+def test_what_runs_on_no_cluster_yet_says_so(operator: Operator, namespace: str) -> None:
+    assert set(said_of_kinds_not_run_here(operator.cluster, namespace).values()) == {"NotImplemented"}
+
+
 # Installing and removing --------------------------------------------------------------------------------------------
 
 
@@ -124,15 +129,15 @@ def test_beside_crds_of_others_it_touches_nothing_says_so_and_begins_when_they_h
 
     bare.run("delete", "crd", *CRDS[2:4])
     apply(bare).settled()
-    assert _built(bare, "ours")
+    assert built(bare, "ours")
 
 
 def test_kubectl_installs_it_and_takes_it_away_and_the_models_stay(bare: Cluster) -> None:
     install(bare)
-    version = _built(bare, "mv-1")
+    first = built(bare, "mv-1")
     for command in _documented("remove-with-kubectl"):
         bare.run(*command.split()[1:])
-    assert _version(bare, "mv-1") == version
+    assert version(bare, "mv-1") == first
     assert {each["metadata"]["name"] for each in bare.get("crd")["items"]} >= set(CRDS)
 
 
@@ -141,22 +146,22 @@ def test_helm_installs_upgrades_and_takes_it_away_and_the_models_stay(bare: Clus
     helm.run("install", "modelwright", str(CHART), "--create-namespace", "--wait", "--timeout=3m")
     operator = Operator(bare, "")
     assert len(operator.pods()) == 2
-    version = _built(bare, "mv-1")
+    first = built(bare, "mv-1")
     leader = operator.holder()
     assert leader
 
     helm.run("upgrade", "modelwright", str(CHART), "--set=replicas=1,log.level=debug", "--wait", "--timeout=3m")
     until(lambda: len(operator.pods()) == 1, "the second replica to go")
     until(lambda: operator.holder() not in ("", leader), "the new replica to lead")
-    assert _version(bare, "mv-1") == version
-    assert _built(bare, "mv-2")
+    assert version(bare, "mv-1") == first
+    assert built(bare, "mv-2")
 
     helm.run("uninstall", "modelwright", "--wait", "--timeout=3m")
     left = ("pods,deployments", "--namespace", NAMESPACE, "--selector", PODS)
     until(lambda: bare.get(*left)["items"] == [], "the operator to go")
-    assert _version(bare, "mv-1") == version
+    assert version(bare, "mv-1") == first
     helm.run("install", "modelwright", str(CHART), "--wait", "--timeout=3m")
-    assert _version(bare, "mv-1") == version
+    assert version(bare, "mv-1") == first
     helm.run("uninstall", "modelwright", "--wait", "--timeout=3m")
 
 
@@ -181,6 +186,7 @@ class _Helm:
         self._program = cluster.programs / "helm"
         self._environment = {
             "PATH": "/usr/bin:/bin",
+            "HOME": str(folder),
             "KUBECONFIG": str(cluster.kubeconfig),
             **{f"HELM_{kind}_HOME": str(folder / kind) for kind in ("CACHE", "CONFIG", "DATA")},
         }
@@ -203,26 +209,3 @@ def _documented(name: str) -> list[str]:
     text = (CHECKOUT / "docs/install.md").read_text()
     block = text.partition(f"<!-- {name} -->")[2].partition("```sh\n")[2].partition("```")[0]
     return block.replace("\\\n", " ").strip().splitlines()
-
-
-def _built(cluster: Cluster, name: str) -> dict[str, Any]:
-    """Build a version from a folder of a node; its object when it is ready."""
-    node = cluster.nodes[0]
-    folder = Path(node.root, "models", name)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "weights.bin").write_bytes(name.encode())
-    storage = {"localStorage": {"path": f"/models/{name}", "nodeName": node.name}}
-    spec = {"modelName": "installed", "createdBy": "user1", "imageRepo": "modelhub/installed", "storage": storage}
-    version = {
-        "apiVersion": "model.kubedl.io/v1alpha1",
-        "kind": "ModelVersion",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-    cluster.apply(version)
-    cluster.run("wait", "--for=condition=Ready", "--timeout=120s", f"modelversion/{name}")
-    return _version(cluster, name)
-
-
-def _version(cluster: Cluster, name: str) -> dict[str, Any]:
-    return cluster.get("modelversions.model.kubedl.io", name)

@@ -8,19 +8,39 @@ import sys
 import pytest
 from tests.cluster.audit import Right, compare, granted, report, usage
 from tests.cluster.operator import USER, Operator, roles
+from tests.cluster.rig.waiting import until
+from tests.cluster.work import built, said_of_kinds_not_run_here, version_on_node
 
-UNUSED: dict[Right, str] = {}
-"""Each right that is granted although no test makes use of it, and why it is."""
+TAKEN = "asked for only if what is to be created is there already: a predecessor made it a moment before it was killed"
+SOMETIMES = {
+    Right("batch", "jobs", "get"): TAKEN,
+    Right("", "persistentvolumeclaims", "get"): TAKEN,
+    Right("", "persistentvolumes", "get"): TAKEN,
+    Right("", "pods/log", "get"): "asked for only while a build runs for longer than its progress is not looked at",
+    Right("", "events", "get"): "asked for only if an Event is to be counted up that a predecessor wrote",
+    Right("", "events", "patch"): "asked for only if the same thing happens to an object again",
+}
+"""Each right of which it depends on the moment whether a test run makes use of it, and why it is granted.
+
+The tests of faults, which kill the operator at every write, use all of them; they have an API server of their own.
+"""
 NEVER = ("secrets", "pods/exec", "pods/attach", "pods/portforward", "nodes/proxy", "serviceaccounts/token")
 """No right on any of these, whatever it is used for."""
 
 
-def test_nothing_was_refused_and_every_right_is_used_or_has_a_reason(operator: Operator) -> None:
+def test_nothing_was_refused_and_every_right_is_used_or_has_a_reason(operator: Operator, namespace: str) -> None:
+    # What is always used, so that this does not hang on which tests ran before.
+    assert built(operator.cluster, "mv-1", namespace)
+    assert said_of_kinds_not_run_here(operator.cluster, namespace)
+    operator.cluster.apply(version_on_node(operator.cluster, "mv-2", "/models/missing"), namespace=namespace)
+    listed = Right("", "events", "list")
+    until(lambda: listed in usage(operator.cluster.audit_events(), USER).used, "a build's Events to be read", pause=1.0)
+
     comparison = compare(usage(operator.cluster.audit_events(), USER), granted(roles(operator.cluster)))
-    print(report(comparison, UNUSED))
+    print(report(comparison, SOMETIMES))
     assert comparison.refused == {}, "used, and not granted"
-    assert comparison.unused - UNUSED.keys() == set(), "granted, never used, and without a written reason"
-    assert UNUSED.keys() - comparison.unused == set(), "has a reason for being unused, and is used or not granted"
+    assert comparison.unused - SOMETIMES.keys() == set(), "granted, never used, and without a written reason"
+    assert SOMETIMES.keys() - comparison.unused - comparison.used.keys() == set(), "a reason for what is not granted"
 
 
 def test_no_right_is_on_secrets_or_leads_to_other_rights(operator: Operator) -> None:
