@@ -287,9 +287,11 @@ def test_the_model_is_mounted_read_only_by_whoever_mounts_it(source: Storage, bu
 )
 def test_volume_and_claim_are_for_each_other_and_keep_the_data(source: Storage, wanted: JSON) -> None:
     task = a_task(source)
-    volume, claim = render_volume.volume(task, source, "edge-0.local"), render_volume.claim(task, source)
+    volume, claim = render_volume.volume(task, source, "u", "edge-0.local"), render_volume.claim(task, source)
     name = volume_name("vision", task.name)
     assert volume["metadata"]["name"] == name
+    assert volume["metadata"]["labels"]["modelwright.dev/owner-uid"] == "uid-1"
+    assert volume["metadata"]["labels"]["modelwright.dev/task"] == task.name
     assert not {"namespace", "ownerReferences"} & volume["metadata"].keys()
     assert volume["metadata"]["annotations"]["modelwright.dev/owner-name"] == "resnet-3"
     assert volume["spec"] == {
@@ -302,13 +304,14 @@ def test_volume_and_claim_are_for_each_other_and_keep_the_data(source: Storage, 
             "kind": "PersistentVolumeClaim",
             "namespace": "vision",
             "name": task.name,
+            "uid": "u",
         },
         **wanted,
     }
     assert claim["metadata"]["ownerReferences"][0]["controller"] is True
     assert claim["spec"] == {
         "storageClassName": "",
-        "volumeName": name,
+        "selector": {"matchLabels": volume["metadata"]["labels"]},
         "accessModes": wanted["accessModes"],
         "volumeMode": "Filesystem",
         "resources": {"requests": {"storage": "1Gi"}},

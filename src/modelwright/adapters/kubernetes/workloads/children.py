@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
 from modelwright.adapters.kubernetes.workloads import render_volume
-from modelwright.adapters.kubernetes.workloads.kinds import Changed, Child, going
+from modelwright.adapters.kubernetes.workloads.kinds import Changed, going
 from modelwright.adapters.kubernetes.workloads.labels import volume_name
-from modelwright.adapters.kubernetes.workloads.mirror import Mirror
+from modelwright.adapters.kubernetes.workloads.mirror import C, Mirror
 from modelwright.adapters.kubernetes.workloads.nodes import Nodes
 from modelwright.adapters.kubernetes.workloads.render_job import job
 from modelwright.adapters.kubernetes.workloads.settings import JobSettings
@@ -20,7 +18,7 @@ TRIES = 3
 
 
 class NotYet(Exception):
-    """The rest can be made when something changes of what is there: it is going, or Kubernetes has not taken it up."""
+    """An object of this name is being deleted: there can be a new one when it has gone."""
 
 
 class Children:
@@ -39,18 +37,15 @@ class Children:
     def complete(self, task: Task, action: BuildImage) -> bool:
         """Whether all that the Task needs is there."""
         namespace, name = task.owner.namespace, task.name
-        if not self._have(self._mirrors.jobs, task, namespace, name):
+        if self._have(self._mirrors.jobs, task, namespace, name) is None:
             return False
         return not render_volume.needs_volume(action.source) or (
-            self._have(self._mirrors.claims, task, namespace, name)
-            and self._have(self._mirrors.volumes, task, "", volume_name(namespace, name))
+            self._have(self._mirrors.claims, task, namespace, name) is not None
+            and self._have(self._mirrors.volumes, task, "", volume_name(namespace, name)) is not None
         )
 
     async def make(self, task: Task, action: BuildImage) -> Failure | None:
-        """Make what is missing: volume, claim, Job. Why nothing can be made yet, if so.
-
-        The claim comes when the volume is Available. The volume binder would else meet the claim before it knows of the
-        volume, and look again only at its next resync (15 s): nothing that happens to a volume wakes a claim.
+        """Make what is missing: claim, volume, Job. Why nothing can be made yet, if so.
 
         Raises NotYet, AlreadyExists (NameTaken), Invalid, and what the client raises.
         """
@@ -62,20 +57,14 @@ class Children:
                 hostname = await self._hostname(source)
                 if not hostname:
                     return _no_node(source)
-            volume = render_volume.volume(task, source, hostname)
-            await self._make(self._mirrors.volumes, task, "", volume_name(namespace, name), volume)
-            await self._taken_up(volume_name(namespace, name))
-            await self._make(self._mirrors.claims, task, namespace, name, render_volume.claim(task, source))
+            claim = await self._make(self._mirrors.claims, task, namespace, name, render_volume.claim(task, source))
+            body = render_volume.volume(task, source, claim.metadata.uid, hostname)
+            volume = await self._make(self._mirrors.volumes, task, "", volume_name(namespace, name), body)
+            if volume.spec.claim_ref.uid != claim.metadata.uid:  # of a claim that is gone: it is nobody else's
+                await self._remove(self._mirrors.volumes, volume)
+                raise NotYet(volume.metadata.name)
         await self._make(self._mirrors.jobs, task, namespace, name, wanted)
         return None
-
-    async def _taken_up(self, name: str) -> None:
-        """Raises NotYet unless the volume binder knows of the volume, and it is no other claim's."""
-        volume = self._mirrors.volumes.get("", name)
-        if volume is not None and volume.status.phase == "Released":  # its claim was deleted: it takes no other
-            await self._remove(self._mirrors.volumes, volume)
-        if volume is None or volume.status.phase not in ("Available", "Bound"):
-            raise NotYet(name)
 
     async def remove(self, parts: Parts) -> None:
         """Delete Job (its Pods follow), claim and volume, each if it is still this very object."""
@@ -91,14 +80,17 @@ class Children:
             raise Invalid(f"{source.path} lies on a node: say on which one (nodeName)", reason="StoragePathInvalid")
         return await self._nodes.hostname(source.node_name)
 
-    def _have(self, mirror: Mirror[Any], task: Task, namespace: str, name: str) -> bool:
-        there: Child | None = mirror.get(namespace, name)
-        return there is not None and not going(there) and there.metadata.labels.owner_uid == task.owner.uid
+    def _have(self, mirror: Mirror[C], task: Task, namespace: str, name: str) -> C | None:
+        there = mirror.get(namespace, name)
+        if there is None or going(there) or there.metadata.labels.owner_uid != task.owner.uid:
+            return None
+        return there
 
-    async def _make(self, mirror: Mirror[Any], task: Task, namespace: str, name: str, body: JSON) -> None:
+    async def _make(self, mirror: Mirror[C], task: Task, namespace: str, name: str, body: JSON) -> C:
         for _ in range(TRIES):
-            if self._have(mirror, task, namespace, name):
-                return
+            there = self._have(mirror, task, namespace, name)
+            if there is not None:
+                return there
             try:
                 made = mirror.decode(await self._client.create_bytes(mirror.resource, namespace, body))
             except AlreadyExists:
@@ -108,13 +100,13 @@ class Children:
                 raise _explained(error, namespace) from error
             mirror.wrote(made)
             self._wrote(task.owner.uid)
-            return
+            return made
         raise Unavailable(f"the {mirror.resource.kind} {name} came and went {TRIES} times: trying again")
 
-    async def _adopt(self, mirror: Mirror[Any], task: Task, namespace: str, name: str) -> None:
+    async def _adopt(self, mirror: Mirror[C], task: Task, namespace: str, name: str) -> None:
         """One of that name is there: it is ours, from before a crash or a moment ago, or it is somebody's."""
         try:
-            there: Child = mirror.decode(await self._client.get_bytes(mirror.resource, namespace, name))
+            there = mirror.decode(await self._client.get_bytes(mirror.resource, namespace, name))
         except NotFound:
             return  # it has just gone
         if there.metadata.labels.owner_uid != task.owner.uid:
@@ -127,7 +119,7 @@ class Children:
         if going(there):
             raise NotYet(name)
 
-    async def _remove(self, mirror: Mirror[Any], item: Child) -> None:
+    async def _remove(self, mirror: Mirror[C], item: C) -> None:
         metadata = item.metadata
         if metadata.deletion_timestamp is not None:
             return

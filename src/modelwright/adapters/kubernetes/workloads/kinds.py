@@ -139,6 +139,7 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False):
 class ClaimRef(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     name: str = ""
+    uid: str = ""
 
 
 class VolumeSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):

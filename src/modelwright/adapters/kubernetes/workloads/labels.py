@@ -11,6 +11,7 @@ from modelwright.ports.workloads import Owner
 MANAGED_BY = "app.kubernetes.io/managed-by"
 COMPONENT = "app.kubernetes.io/component"
 OWNER_UID = "modelwright.dev/owner-uid"
+TASK = "modelwright.dev/task"
 OURS = Selection(labels=f"{MANAGED_BY}=modelwright")
 
 

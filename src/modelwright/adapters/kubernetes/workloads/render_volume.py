@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modelwright.adapters.kubernetes.client import JSON
-from modelwright.adapters.kubernetes.workloads.labels import metadata, volume_name
+from modelwright.adapters.kubernetes.workloads.labels import TASK, labels, metadata, volume_name
 from modelwright.ports.errors import Invalid
 from modelwright.ports.workloads import Claim, Efs, HostPath, Nfs, Storage, Task
 
@@ -18,31 +18,13 @@ def needs_volume(source: Storage) -> bool:
     return not isinstance(source, Claim)
 
 
-def volume(task: Task, source: Storage, hostname: str = "") -> JSON:
-    """The PersistentVolume: for its claim alone, and Retain, since the files are the user's.
-
-    `hostname` is the label kubernetes.io/hostname of the node that has a HostPath.
-    """
-    owner = task.owner
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": owner.namespace, "name": task.name}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": metadata(owner, volume_name(owner.namespace, task.name), namespaced=False),
-        "spec": {
-            "storageClassName": "",
-            "capacity": {"storage": CAPACITY},
-            "accessModes": _access_modes(source),
-            "volumeMode": "Filesystem",
-            "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": claim,
-            **_where(source, hostname),
-        },
-    }
-
-
 def claim(task: Task, source: Storage) -> JSON:
-    """The claim: for that volume alone."""
+    """The claim, which is made first: by its labels it takes that volume alone.
+
+    It does not name the volume. The volume binder would then write to the volume from two sides, one of the two would
+    lose, and the claim would wait for the binder's next resync (15 s); a claim without a volume's name it looks at
+    again whenever the volume changes. https://github.com/kubernetes/kubernetes, pv_controller.go, syncVolume
+    """
     owner = task.owner
     return {
         "apiVersion": "v1",
@@ -50,12 +32,47 @@ def claim(task: Task, source: Storage) -> JSON:
         "metadata": metadata(owner, task.name),
         "spec": {
             "storageClassName": "",
-            "volumeName": volume_name(owner.namespace, task.name),
+            "selector": {"matchLabels": _labels(task)},
             "accessModes": _access_modes(source),
             "volumeMode": "Filesystem",
             "resources": {"requests": {"storage": CAPACITY}},
         },
     }
+
+
+def volume(task: Task, source: Storage, claim_uid: str, hostname: str = "") -> JSON:
+    """The PersistentVolume: for that very claim alone, and Retain, since the files are the user's.
+
+    `hostname` is the label kubernetes.io/hostname of the node that has a HostPath.
+    """
+    owner = task.owner
+    made = metadata(owner, volume_name(owner.namespace, task.name), namespaced=False)
+    made["labels"] = _labels(task)
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": made,
+        "spec": {
+            "storageClassName": "",
+            "capacity": {"storage": CAPACITY},
+            "accessModes": _access_modes(source),
+            "volumeMode": "Filesystem",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "namespace": owner.namespace,
+                "name": task.name,
+                "uid": claim_uid,
+            },
+            **_where(source, hostname),
+        },
+    }
+
+
+def _labels(task: Task) -> dict[str, str]:
+    """Of the volume, and of no other."""
+    return {**labels(task.owner), TASK: task.name}
 
 
 def _access_modes(source: Storage) -> list[str]:
