@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cluster.rig import lifecycle, state, traces
+from tests.cluster.rig import leftovers, lifecycle, state, traces
 from tests.cluster.rig.cluster import Cluster
 from tests.cluster.rig.manifests import container, pod
 from tests.cluster.rig.traces import added
@@ -29,7 +29,7 @@ def assert_nothing_is_left(before: set[str], name: str) -> None:
 
 
 def test_a_second_cluster_runs_beside_and_leaves_nothing_behind(cluster: Cluster) -> None:
-    name = f"b-{os.getpid()}"
+    name = leftovers.own_name("b")
     before = traces.found(name)
     with lifecycle.running_cluster(name, cluster.programs) as beside:
         assert beside.state.names.number != cluster.state.names.number
@@ -46,7 +46,7 @@ def test_a_second_cluster_runs_beside_and_leaves_nothing_behind(cluster: Cluster
 
 @pytest.mark.parametrize("moment", ["switch", "kube-apiserver", "kubelet-edge-0"])
 def test_what_a_killed_start_has_made_is_removed(cluster: Cluster, moment: str) -> None:
-    name = f"k-{os.getpid()}"
+    name = leftovers.own_name("k")
     before = traces.found(name)
     environment = {**os.environ, install.CLUSTER_VARIABLE: "1"}
     with subprocess.Popen([*UP, name], cwd=CHECKOUT, env=environment, stdout=subprocess.DEVNULL) as start:
@@ -55,3 +55,15 @@ def test_what_a_killed_start_has_made_is_removed(cluster: Cluster, moment: str) 
     assert added(before, name)
     lifecycle.down(name)
     assert_nothing_is_left(before, name)
+
+
+def test_a_run_removes_the_clusters_of_runs_that_have_ended_and_no_other() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    old, ours = state.folder(f"t-{ended.pid}"), state.folder(leftovers.own_name("z"))
+    for folder in (old, ours):
+        folder.mkdir(parents=True)
+    leftovers.remove()
+    assert not old.exists()
+    assert ours.exists()
+    ours.rmdir()

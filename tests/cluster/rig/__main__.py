@@ -15,6 +15,7 @@ import time
 
 from tests.cluster.rig import consent, lifecycle, names, node, processes, state
 from tests.cluster.rig.cluster import Cluster
+from tests.tools import install
 
 
 def main(arguments: list[str]) -> int:
@@ -48,6 +49,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def up(name: str) -> int:
     try:
         consent.check()
+    except consent.NoConsent:
+        print(f"{consent.plan()}\n{install.CLUSTER_VARIABLE}=1 lets it.", file=sys.stderr)
+        return 2
     except consent.Refused as refusal:
         print(refusal, file=sys.stderr)
         return 2

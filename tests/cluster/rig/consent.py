@@ -15,7 +15,11 @@ INSTALL = Path(install.__file__)
 
 
 class Refused(Exception):
-    """A cluster is not started here; the message says why, and what it would have done."""
+    """A cluster is not started here; the message says why."""
+
+
+class NoConsent(Refused):
+    """Nobody has said that one may be."""
 
 
 def check() -> None:
@@ -23,7 +27,8 @@ def check() -> None:
     if sys.platform != "linux" or os.geteuid() != 0:
         raise Refused("a test cluster needs Linux and root: it makes namespaces, mounts and control groups")
     if os.environ.get("CI") != "true" and os.environ.get(install.CLUSTER_VARIABLE) != "1":
-        raise Refused(f"{plan()}\nSet {install.CLUSTER_VARIABLE}=1 to let it.")
+        says = "`python -m tests.cluster.rig up` says what it would install and change"
+        raise NoConsent(f"a cluster is started where {install.CLUSTER_VARIABLE}=1 lets it; {says}")
 
 
 def install_programs() -> Path:

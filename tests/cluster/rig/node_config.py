@@ -81,6 +81,7 @@ def _containerd(registry: str) -> str:
 [plugins."io.containerd.cri.v1.images".registry]
   config_path = "/opt/node/registries"
 [plugins."io.containerd.cri.v1.runtime"]
+  disable_apparmor = true  # a profile that is loaded once stays in the machine's kernel
   restrict_oom_score_adj = true  # not every machine lets its root make processes harder to kill
 [plugins."io.containerd.cri.v1.runtime".cni]
   bin_dirs = ["/usr/lib/cni"]
