@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.cluster import kaniko_image
 from tests.cluster.image import CHECKOUT, built_image, push
 from tests.cluster.rig.cluster import Cluster
 
@@ -52,9 +53,10 @@ class Operator(msgspec.Struct, frozen=True):
 
 
 def values(cluster: Cluster, image: str) -> dict[str, Any]:
-    """The chart's values for a test cluster: its registry is the default one, and speaks plain http."""
+    """The chart's values for a test cluster: its registry is the default one, and has the real Kaniko."""
     repository, _, digest = image.partition("@")
     return {
+        "build": {"kanikoImage": kaniko_image.push(cluster.programs, cluster.registry)},
         "image": {"repository": repository, "digest": digest},
         "registry": {"default": cluster.registry, "plainHTTP": [cluster.registry]},
         "lease": LEASE,
