@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from modelwright.adapters.kubernetes.client import KubernetesClient
 from modelwright.adapters.kubernetes.workloads import kinds, labels, status
@@ -51,17 +52,19 @@ class Parts:
 
 
 class Mirrors:
-    """One for each kind; `changed` is called with the UID of each owner whose objects have changed."""
+    """One for each kind; `changed` is called with the UID of each owner whose objects have changed.
 
-    def __init__(self, client: KubernetesClient, changed: kinds.Changed) -> None:
+    Where no volumes are made there is no right to list them either, and that mirror stays empty.
+    """
+
+    def __init__(self, client: KubernetesClient, changed: kinds.Changed, *, volumes: bool = True) -> None:
         self.jobs = Mirror(client, kinds.JOBS, Job, changed)
         self.pods = Mirror(client, kinds.PODS, Pod, changed)
         self.claims = Mirror(client, kinds.CLAIMS, PersistentVolumeClaim, changed)
         self.volumes = Mirror(client, kinds.VOLUMES, PersistentVolume, changed)
-
-    @property
-    def all(self) -> tuple[Mirror[Job], Mirror[Pod], Mirror[PersistentVolumeClaim], Mirror[PersistentVolume]]:
-        return self.jobs, self.pods, self.claims, self.volumes
+        self.all: tuple[Mirror[Any], ...] = (self.jobs, self.pods, self.claims)
+        if volumes:
+            self.all += (self.volumes,)
 
     async def filled(self) -> None:
         """Wait until all have been listed once."""

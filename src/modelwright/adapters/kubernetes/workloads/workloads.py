@@ -33,7 +33,7 @@ class KubernetesWorkloads:
     def __init__(self, client: KubernetesClient, settings: JobSettings) -> None:
         self._client = client
         self._settings = settings
-        self._mirrors = Mirrors(client, self._changed)
+        self._mirrors = Mirrors(client, self._changed, volumes=settings.storage_policy.create_volumes)
         self._tasks = Tasks(self._mirrors)
         self._children = Children(client, settings, self._mirrors, self._remember)
         self._changes = Changes()
