@@ -16,7 +16,7 @@ from tests.cluster.operator import NAME, NAMESPACE, PODS, USER, Operator, apply,
 from tests.cluster.rig import leftovers, lifecycle
 from tests.cluster.rig.cluster import Cluster
 from tests.cluster.rig.waiting import until
-from tests.cluster.work import built, said_of_kinds_not_run_here, version
+from tests.cluster.work import built, claim_of_an_admin, made, said_of_kinds_not_run_here, version, version_on_node
 
 CHART = CHECKOUT / "deploy/chart/modelwright"
 CRDS = (
@@ -163,6 +163,24 @@ def test_helm_installs_upgrades_and_takes_it_away_and_the_models_stay(bare: Clus
     helm.run("install", "modelwright", str(CHART), "--wait", "--timeout=3m")
     assert version(bare, "mv-1") == first
     helm.run("uninstall", "modelwright", "--wait", "--timeout=3m")
+
+
+def test_without_rights_on_volumes_it_builds_from_claims_and_refuses_the_rest(bare: Cluster, tmp_path: Path) -> None:
+    helm = _Helm(bare, tmp_path)
+    limited = "--set=storage.createVolumes=false"
+    helm.run("install", "modelwright", str(CHART), "--create-namespace", limited, "--wait", "--timeout=3m")
+    began = len(list(bare.audit_events()))
+
+    bare.apply(version_on_node(bare, "from-a-node", "/models/mv-1"))
+    bare.run("wait", "--for=condition=Stalled", "--timeout=60s", "modelversion/from-a-node")
+    bare.apply(*claim_of_an_admin(bare, "weights", "default"))
+    spec = {"modelName": "m", "imageRepo": "modelhub/m", "storage": {"persistentVolumeClaim": {"claimName": "weights"}}}
+    bare.apply(made("model.kubedl.io", "ModelVersion", "from-a-claim", spec))
+    bare.run("wait", "--for=condition=Ready", "--timeout=120s", "modelversion/from-a-claim")
+
+    asked = usage(list(bare.audit_events())[began:], USER)
+    assert asked.refused == {}
+    assert [right for right in asked.used if right.resource == "persistentvolumes"] == []
 
 
 def test_helm_does_not_take_crds_from_others(bare: Cluster, tmp_path: Path) -> None:

@@ -55,3 +55,26 @@ def _reason(cluster: Cluster, name: str, namespace: str) -> str:
 def made(group: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     """An object of ours."""
     return {"apiVersion": f"{group}/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def claim_of_an_admin(cluster: Cluster, name: str, namespace: str) -> list[dict[str, Any]]:
+    """A volume of the first node with a model in it, and a claim for it, as an admin makes them for users."""
+    node = cluster.nodes[0]
+    folder = Path(node.root, "claims", namespace, name)
+    folder.mkdir(parents=True)
+    (folder / "weights.bin").write_bytes(name.encode())
+    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node.name]}
+    volume = {
+        "storageClassName": "",
+        "capacity": size,
+        "accessModes": modes,
+        "claimRef": {"namespace": namespace, "name": name},
+        "local": {"path": f"/claims/{namespace}/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+    }
+    claim = {"storageClassName": "", "volumeName": name, "accessModes": modes, "resources": {"requests": size}}
+    return [
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": claim},
+    ]
