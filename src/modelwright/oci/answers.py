@@ -34,6 +34,9 @@ class _Faults(msgspec.Struct, frozen=True):
     errors: list[_Fault] = []
 
 
+_FAULTS = msgspec.json.Decoder(_Faults)  # here, for the reason in `manifests`
+
+
 def codes(answer: Answer) -> frozenset[str]:
     """The error codes of distribution-spec in an answer."""
     return frozenset(fault.code for fault in _faults(answer))
@@ -101,7 +104,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _faults(answer: Answer) -> list[_Fault]:
     try:
-        return msgspec.json.decode(answer.body, type=_Faults).errors
+        return _FAULTS.decode(answer.body).errors
     except (msgspec.DecodeError, UnicodeDecodeError):
         return []
 

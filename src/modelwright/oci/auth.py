@@ -46,6 +46,9 @@ class _Answer(msgspec.Struct, frozen=True):
     expires_in: float | None = None
 
 
+_ANSWER = msgspec.json.Decoder(_Answer)  # here, for the reason in `manifests`
+
+
 def parse_challenge(header: str) -> Challenge | None:
     """The first Bearer or Basic challenge of a header, or None."""
     for scheme, rest in _CHALLENGE.findall(header[:8192]):
@@ -148,7 +151,7 @@ class Authenticator:
                 reason="RegistryUnauthorized",
             )
         try:
-            answer = msgspec.json.decode(body, type=_Answer)
+            answer = _ANSWER.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError):
             answer = _Answer()
         value = answer.token or answer.access_token

@@ -27,6 +27,9 @@ class _Tags(msgspec.Struct, frozen=True):
     tags: list[str] | None = None
 
 
+_TAGS = msgspec.json.Decoder(_Tags)  # here, for the reason in `manifests`
+
+
 class RegistryRepository:
     """One repository of a registry; the session may be shared between repositories of one host."""
 
@@ -121,7 +124,7 @@ class RegistryRepository:
         found: set[str] = set()
         for answer in self._pages("tags/list?n=1000", f"list the tags of {self._repository}"):
             try:
-                found.update(msgspec.json.decode(answer.body, type=_Tags).tags or [])
+                found.update(_TAGS.decode(answer.body).tags or [])
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise Unavailable(f"{self.name} answered no list of tags", reason="RegistryBroke") from error
         return sorted(found)

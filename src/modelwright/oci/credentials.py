@@ -51,6 +51,9 @@ class _Stored(msgspec.Struct, frozen=True, rename="pascal"):
     secret: str = ""
 
 
+_CONFIG, _STORED = msgspec.json.Decoder(_Config), msgspec.json.Decoder(_Stored)  # here, for the reason in `manifests`
+
+
 def config_path() -> Path:
     """Where docker keeps config.json: `$DOCKER_CONFIG`, else `~/.docker`."""
     folder = os.environ.get("DOCKER_CONFIG")
@@ -75,7 +78,7 @@ def find(host: str, path: Path | None = None) -> Credentials | None:
 
 def _read(file: Path) -> _Config:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=_Config)
+        return _CONFIG.decode(file.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return _Config()
     except OSError as error:
@@ -137,7 +140,7 @@ def _from_helper(name: str, server: str) -> Credentials | None:
 
 def _decode_stored(output: bytes, program: str) -> Credentials | None:
     try:
-        stored = msgspec.json.decode(output, type=_Stored)
+        stored = _STORED.decode(output)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise Forbidden(f"{program} answered something else than JSON", reason="CredentialHelperFailed") from None
     if not (stored.username or stored.secret):

@@ -67,6 +67,12 @@ class _Shape(msgspec.Struct, frozen=True, rename="camel"):
     fs_layers: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+# Made here, by one thread. What msgspec knows of a type it makes up at the type's first use, and two threads that
+# decode it for the first time at once crash the process.
+_INDEX, _IMAGE = msgspec.json.Decoder(Index), msgspec.json.Decoder(ImageManifest)
+_CONFIG, _SHAPE = msgspec.json.Decoder(ImageConfig), msgspec.json.Decoder(_Shape)
+
+
 def decode(manifest: Manifest) -> Index | ImageManifest:
     """What a manifest says. Raises Rejected if it could be read in two ways, or is none that we know."""
     where = f"the manifest {manifest.digest}"
@@ -82,9 +88,9 @@ def decode(manifest: Manifest) -> Index | ImageManifest:
     if (listing and single) or (listing and shape.config is not msgspec.UNSET) or shape.fs_layers is not msgspec.UNSET:
         raise Rejected(f"{where} claims to be both an image and an index of images", reason="ManifestConfusing")
     if manifest.media_type in media.INDEXES and listing:
-        return _checked(_decode(manifest, Index, where), where)
+        return _checked(_decode(manifest, _INDEX, where), where)
     if manifest.media_type in media.MANIFESTS and single:
-        return _checked(_decode(manifest, ImageManifest, where), where)
+        return _checked(_decode(manifest, _IMAGE, where), where)
     raise Rejected(
         f"{where} of type {manifest.media_type[:100]!r} is neither an image nor an index", reason="ManifestUnknown"
     )
@@ -98,7 +104,7 @@ def children(content: Index | ImageManifest) -> list[Descriptor]:
 def decode_config(data: bytes) -> ImageConfig:
     """An image's config. Raises Rejected."""
     try:
-        return msgspec.json.decode(data, type=ImageConfig)
+        return _CONFIG.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Rejected(f"the image's config is no image config: {error}", reason="ConfigUnknown") from error
 
@@ -106,7 +112,7 @@ def decode_config(data: bytes) -> ImageConfig:
 def _shape(manifest: Manifest, where: str) -> _Shape:
     _refuse_repeated_keys(manifest.data, where)
     try:
-        return msgspec.json.decode(manifest.data, type=_Shape)
+        return _SHAPE.decode(manifest.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Rejected(f"{where} is not a JSON object: {error}", reason="ManifestUnknown") from error
 
@@ -126,9 +132,9 @@ def _refuse_repeated_keys(data: bytes, where: str) -> None:
         raise Rejected(f"{where} is not a JSON object: {error}", reason="ManifestUnknown") from error
 
 
-def _decode(manifest: Manifest, kind: type[T], where: str) -> T:
+def _decode(manifest: Manifest, decoder: msgspec.json.Decoder[T], where: str) -> T:
     try:
-        return msgspec.json.decode(manifest.data, type=kind)
+        return decoder.decode(manifest.data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Rejected(f"{where} breaks the image specification: {error}", reason="ManifestUnknown") from error
 

@@ -27,6 +27,9 @@ class _Shape(msgspec.Struct, rename="camel"):
     manifests: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+_SHAPE = msgspec.json.Decoder(_Shape)  # here, for the reason in `manifests`
+
+
 class StoredRepository:
     """What `LocalRepository` and the registry's server share."""
 
@@ -195,7 +198,7 @@ class StoredRepository:
 
 
 def _media_type(data: bytes) -> str:
-    shape = msgspec.json.decode(data, type=_Shape)
+    shape = _SHAPE.decode(data)
     return shape.media_type or (media.MANIFEST if shape.manifests is msgspec.UNSET else media.INDEX)
 
 
