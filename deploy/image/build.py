@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import debian
@@ -37,8 +38,10 @@ def main() -> None:
         work = Path(name)
         layout = options.output or work / "layout"
         oci.start(layout)
-        for architecture in options.arch:
-            build(layout, architecture, work, options)
+        with ThreadPoolExecutor() as pool:
+            roots = list(pool.map(lambda architecture: furnished(architecture, work, options), options.arch))
+        for architecture, root in zip(options.arch, roots, strict=True):
+            oci.add(layout, root, architecture, python.version(root))
         digest = oci.join(layout, options.arch)
         if options.push:
             oci.push(layout, options.push, plain_http=options.plain_http)
@@ -70,16 +73,16 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def build(layout: Path, architecture: str, work: Path, options: argparse.Namespace) -> None:
-    """Add the image of one architecture to the layout."""
+def furnished(architecture: str, work: Path, options: argparse.Namespace) -> Path:
+    """The root file system for one architecture."""
     root, began = work / architecture, time.monotonic()
     root.mkdir()
     debian.unpack(root, architecture, work, options.apt_sources)
     python.install(root, architecture, work, [LOCK, *options.requirements])
     furnish(root)
     size = sum(file.lstat().st_size for file in root.rglob("*")) / 1e6
-    oci.add(layout, root, architecture, python.version(root))
     print(f"image: {architecture}, {size:.0f} MB unpacked, {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return root
 
 
 def furnish(root: Path) -> None:
