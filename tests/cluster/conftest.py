@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from tests.cluster import namespaces
 from tests.cluster.operator import operator
 from tests.cluster.rig import consent, leftovers, lifecycle, state
 from tests.cluster.rig.cluster import Cluster
@@ -59,13 +59,15 @@ def kubernetes(request: pytest.FixtureRequest) -> Kubernetes:
 @pytest.fixture
 def namespace(kubernetes: Kubernetes) -> Iterator[str]:
     """A fresh namespace that admits only what the restricted Pod Security Standard allows; deleted afterwards."""
-    yield from _namespace(kubernetes, "restricted")
+    with namespaces.fresh(kubernetes, "restricted") as name:
+        yield name
 
 
 @pytest.fixture
 def privileged_namespace(kubernetes: Kubernetes) -> Iterator[str]:
     """A fresh namespace that admits every Pod, such as those with a hostPort; deleted afterwards."""
-    yield from _namespace(kubernetes, "privileged")
+    with namespaces.fresh(kubernetes, "privileged") as name:
+        yield name
 
 
 @pytest.fixture
@@ -83,15 +85,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if {"cluster", "kubernetes", "machine"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
-
-
-def _namespace(kubernetes: Kubernetes, level: str) -> Iterator[str]:
-    name = f"t-{secrets.token_hex(4)}"
-    labels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "warn")}
-    kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    kubernetes.wait_for_service_account(name)
-    yield name
-    kubernetes.run("delete", "namespace", name, "--wait=false")
 
 
 def _left_out(reason: str) -> NoReturn:
