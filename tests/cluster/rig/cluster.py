@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.rig import cgroups, control_plane, etcd, network, node, processes
+from tests.cluster.rig import cgroups, control_plane, etcd, health, network, node, processes
 from tests.cluster.rig.kubernetes import Kubernetes
 from tests.cluster.rig.names import NODES
 from tests.cluster.rig.state import NodeState, RegistryState, State
@@ -85,10 +85,12 @@ class Cluster(Kubernetes, frozen=True):
         processes.stop(self.name, program, kill=kill)
 
     def start(self, program: str) -> None:
-        """Start a stopped program again, with the same arguments, ports and data; a kube-apiserver until it answers."""
+        """Start a stopped program again, with the same arguments, ports and data, and wait until it does its work.
+
+        Raises StartError, also where what it needs is not there: a kubelet ends without its containerd.
+        """
         processes.restart(self.name, program)
-        if program == "kube-apiserver":
-            control_plane.wait_ready(self.state.names, Path(self.state.folder, "control-plane/ca.crt"))
+        health.wait(self.state.names, program)
 
     def compact_etcd(self) -> int:
         """Make etcd forget its past, so that watches from before are told 410; its present revision."""

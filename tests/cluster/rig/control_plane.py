@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
-import urllib.request
 from pathlib import Path
 
 import msgspec
-from tests.cluster.rig import names, processes
+from tests.cluster.rig import health, names, processes
 from tests.cluster.rig.names import Names
 from tests.contract.pki import Authority, write_key
 
@@ -68,30 +66,15 @@ def start(plane: ControlPlane) -> Path:
     """Start the control plane; the administrator's kubeconfig. Raises StartError."""
     name = plane.cluster.name
     processes.start(name, "etcd", _etcd(plane))
-    processes.wait(name, "etcd", lambda: answers(f"{plane.etcd_url}/health"))
+    health.wait(plane.cluster, "etcd")
     processes.start(name, "kube-apiserver", _apiserver(plane))
     controller_manager = plane.kubeconfig(plane.folder / "controller-manager.conf", "system:kube-controller-manager")
     scheduler = plane.kubeconfig(plane.folder / "scheduler.conf", "system:kube-scheduler")
     admin = plane.kubeconfig(plane.folder.parent / "kubeconfig", "admin", ("system:masters",))
-    wait_ready(plane.cluster, plane.authority.ca_file)
+    health.wait(plane.cluster, "kube-apiserver")
     processes.start(name, "kube-controller-manager", _controller_manager(plane, controller_manager))
     processes.start(name, "kube-scheduler", _scheduler(plane, scheduler))
     return admin
-
-
-def wait_ready(cluster: Names, ca_file: Path) -> None:
-    """Wait until the kube-apiserver answers that it is ready. Raises StartError."""
-    tls = ssl.create_default_context(cafile=str(ca_file))
-    url = f"https://{cluster.gateway}:{cluster.port('kube-apiserver')}/readyz"
-    processes.wait(cluster.name, "kube-apiserver", lambda: answers(url, tls))
-
-
-def answers(url: str, tls: ssl.SSLContext | None = None) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5, context=tls) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
 
 
 def _etcd(plane: ControlPlane) -> list[str]:

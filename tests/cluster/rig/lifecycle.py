@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.cluster.rig import (
     cgroups,
     control_plane,
+    health,
     images,
     names,
     network,
@@ -115,6 +116,8 @@ def _start(cluster: Names, programs: Path) -> Cluster:
     )
     storage.register(made)
     _wait_for_nodes(made)
+    for name in NODES:
+        health.wait(cluster, f"kube-proxy-{name}")  # Services are known to the node's kernel
     storage.wait(cluster, folder / "nfs")
     state.write(made.state)
     return made
@@ -129,16 +132,11 @@ def _push_images(cluster: Names, registry: str) -> None:
     images.push(registry)
 
 
-def _has_services(each: state.NodeState) -> bool:
-    """True once the node's kube-proxy has told its kernel of the Services that there are."""
-    return control_plane.answers(f"http://{each.address}:10256/healthz")
-
-
 def _wait_for_nodes(cluster: Cluster, deadline_seconds: float = 180.0) -> None:
     """A kubelet that starts on a very busy machine can give up before its node is there: it is started once more."""
     deadline = time.monotonic() + deadline_seconds
     again = {f"kubelet-{name}" for name in NODES}
-    while not (cluster.nodes_ready() and all(_has_services(each) for each in cluster.nodes)):
+    while not cluster.nodes_ready():
         for kubelet in sorted(again):
             if not processes.is_running(cluster.name, kubelet):
                 again.remove(kubelet)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cluster.rig import network, node_config, processes, state
+from tests.cluster.rig import health, network, node_config, processes, state
 from tests.cluster.rig.control_plane import ControlPlane
 from tests.cluster.rig.names import NODES, Names
 
@@ -58,10 +58,8 @@ def make(cluster: Names, node: str, index: int, plane: ControlPlane, registries:
 def start(cluster: Names, node: str) -> None:
     """Start the node's programs, in their order. Raises StartError if containerd is not ready in time."""
     inside = enter(cluster.name, node)
-    containerd = f"containerd-{node}"
-    processes.start(cluster.name, containerd, [*inside, "containerd", f"--config=/{HOME}/containerd.toml"])
-    socket = Path(f"/proc/{processes.pid_of(cluster.name, node)}/root/run/containerd/containerd.sock")
-    processes.wait(cluster.name, containerd, socket.exists)
+    processes.start(cluster.name, f"containerd-{node}", [*inside, "containerd", f"--config=/{HOME}/containerd.toml"])
+    health.wait(cluster, f"containerd-{node}")
     processes.start(cluster.name, f"kubelet-{node}", [*inside, *_kubelet(cluster, node)])
     processes.start(cluster.name, f"kube-proxy-{node}", [*inside, "kube-proxy", f"--config=/{HOME}/kube-proxy.yaml"])
 

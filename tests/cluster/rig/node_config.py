@@ -106,6 +106,7 @@ def _kubelet(cluster: str, node: str) -> dict[str, object]:
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "resolvConf": "",
+        "healthzBindAddress": "0.0.0.0",
         "failCgroupV1": False,
         "failSwapOn": False,
         "serializeImagePulls": False,

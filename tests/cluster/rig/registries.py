@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
-from functools import partial
 from pathlib import Path
 
-from tests.cluster.rig import processes, state
+from tests.cluster.rig import health, processes, state
 from tests.cluster.rig.names import Names
 from tests.contract.pki import Authority
 
@@ -24,15 +22,7 @@ def start(cluster: Names, folder: Path) -> tuple[state.RegistryState, state.Regi
 def wait(cluster: Names) -> None:
     """Wait until both listen. Raises StartError."""
     for name in ("registry", "private-registry"):
-        processes.wait(cluster.name, name, partial(_listens, cluster.gateway, cluster.port(name)))
-
-
-def _listens(host: str, port: int) -> bool:
-    try:
-        socket.create_connection((host, port), timeout=5).close()
-    except OSError:
-        return False
-    return True
+        health.wait(cluster, name)
 
 
 def _start_open(cluster: Names, folder: Path) -> state.RegistryState:
