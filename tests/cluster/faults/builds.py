@@ -42,7 +42,14 @@ async def run_build(
     variables = {name: expand(value) for name, value in variables.items()}
     task = json.loads(variables[TASK_VARIABLE])
     task = {**task, **{key: str(mounts.get(task[key], task[key])) for key in ("folder", "secret") if key in task}}
-    own = {TASK_VARIABLE: json.dumps(task), TERMINATION_VARIABLE: str(message), "HOME": str(home), "TMPDIR": str(home)}
+    # A process that dies of a signal says where in its log.
+    own = {
+        "PYTHONFAULTHANDLER": "1",
+        TASK_VARIABLE: json.dumps(task),
+        TERMINATION_VARIABLE: str(message),
+        "HOME": str(home),
+        "TMPDIR": str(home),
+    }
     program = [sys.executable, "-m", *command]
     with (home / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(

@@ -25,7 +25,7 @@ from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
 from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
 from modelwright.adapters.kubernetes.resource import Resource
 from modelwright.adapters.kubernetes.watch import watch_once
-from modelwright.ports.errors import ModelwrightError, NotFound, Retryable
+from modelwright.ports.errors import Conflict, ModelwrightError, NotFound, Retryable
 
 JSON = dict[str, Any]
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
@@ -35,23 +35,25 @@ CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 BUILD = "app.kubernetes.io/component"
 WATCH_SECONDS = 60
+KILLED = 137
 log = logging.getLogger(__name__)
 
 
 class FakeKubelet:
-    """`node` is its Node's name. `exports` says where the folders of NFS servers are: {(server, path): folder}.
+    """`node` is its Node's name, and `namespaces` are those whose Pods it runs: others it only lets go.
 
-    Builds begin only while `go` is set; a Pod whose build waits for it is Running. `builds` is all that has begun.
+    `exports` says where the folders of NFS servers are: {(server, path): folder}. Builds begin only while `go` is set;
+    a Pod whose build waits for it is Running. `builds` is all that has begun.
     """
 
-    def __init__(self, kubeconfig: Path, node: str, namespaces: set[str], folder: Path) -> None:
+    def __init__(self, kubeconfig: Path, node: str, folder: Path) -> None:
         self.node = node
+        self.namespaces: set[str] = set()
         self.exports: dict[tuple[str, str], Path] = {}
         self.builds: list[Build] = []
         self.go = asyncio.Event()
         self.go.set()
         self._client = KubernetesClient(load_kubeconfig([kubeconfig]))
-        self._namespaces = namespaces
         self._folder = folder
         self._lives: dict[str, asyncio.Task[None]] = {}
         self._going: dict[str, asyncio.Task[None]] = {}
@@ -107,7 +109,7 @@ class FakeKubelet:
 
     def _look_at(self, pod: JSON) -> None:
         uid = pod["metadata"]["uid"]
-        foreign = pod["metadata"]["namespace"] not in self._namespaces
+        foreign = pod["metadata"]["namespace"] not in self.namespaces
         if foreign or "deletionTimestamp" in pod["metadata"]:
             if uid not in self._going:
                 self._going[uid] = asyncio.create_task(self._let_go(pod))
@@ -115,11 +117,13 @@ class FakeKubelet:
             self._lives[uid] = asyncio.create_task(self._live(pod))
 
     async def _let_go(self, pod: JSON) -> None:
-        """End what runs, then say that the Pod has gone."""
+        """End what runs, say how it ended (its Job waits for that), then say that the Pod has gone."""
         metadata = pod["metadata"]
         life = self._lives.get(metadata["uid"])
-        if life is not None:
+        if life is not None and not life.done():
             await _end([life])
+            with contextlib.suppress(NotFound, Conflict):
+                await self._tell(pod, "Failed", {"terminated": {"exitCode": KILLED, "reason": "Error"}})
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
         path = PODS.path(metadata["namespace"], metadata["name"])
         with contextlib.suppress(NotFound):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,6 +63,11 @@ class World:
     def repository(self, name: str) -> str:
         return f"{self.namespace}/{name}"
 
+    async def refill(self) -> None:
+        """A fresh namespace, whose Pods the kubelet looks after."""
+        self.namespace = await make_namespace(self.client)
+        self.kubelet.namespaces.add(self.namespace)
+
     async def apply(self, *objects: JSON) -> None:
         for each in objects:
             await self.client.create(VERSIONS, self.namespace, each)
@@ -117,6 +122,15 @@ class World:
             assert [build.exit_code for build in builds] == [0], builds
             assert list(self.registry.tags(self.repository(name)).values()) == [version["status"]["imageDigest"]]
 
+    async def built_with_others(self, name: str) -> None:
+        """Wait until it is built and cleared away, whatever there is of others."""
+        await self.until(partial(self.is_built, name), f"{name} to be built")
+
+        async def cleared() -> bool:
+            return not [each for each in await self.children() if f"/{name}-" in each]
+
+        await self.until(cleared, f"the build of {name} to be cleared away")
+
     async def _nothing_left(self) -> bool:
         return not await self.children()
 
@@ -138,23 +152,22 @@ class World:
 @asynccontextmanager
 async def world(plane: Plane, registry: Registry, folder: Path) -> AsyncIterator[World]:
     """A world of its own, on a control plane and a registry that others share."""
-    namespaces: set[str] = set()
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(FaultProxy(plane.url, plane.ca_file, folder / "proxy"))
         client = await stack.enter_async_context(KubernetesClient(load_kubeconfig([plane.kubeconfig])))
         await install_crds(client)
-        kubelet = FakeKubelet(plane.kubeconfig, fresh_name("node"), namespaces, folder / "pods")
+        kubelet = FakeKubelet(plane.kubeconfig, fresh_name("node"), folder / "pods")
         await stack.enter_async_context(kubelet.running())
         made = World(plane, registry, proxy, kubelet, client)
         made.folder, made.files = folder, folder / "files"
         write_model(made.files)
         kubelet.exports[NFS_SERVER, NFS_PATH] = made.files
-        made.namespace = await make_namespace(client)
-        namespaces.add(made.namespace)
+        await made.refill()
         stack.callback(lambda: (folder / "calls").write_text("\n".join(call.line() for call in proxy.calls)))
         stack.callback(lambda: [each.stop() for each in made.operators])
         yield made
-        await client.delete(NAMESPACES, "", made.namespace)
+        with suppress(NotFound):
+            await client.delete(NAMESPACES, "", made.namespace)
 
 
 async def make_namespace(client: KubernetesClient) -> str:
