@@ -91,7 +91,7 @@ class Builds:
             tags=("v1",),
             push_secret="login" if self._registry else "",
         )
-        return Task(name="build", owner=await self.own(owner), action=action, placement=Placement(node_name=self._node))
+        return Task(name=owner, owner=await self.own(owner), action=action, placement=Placement(node_name=self._node))
 
 
 @pytest.fixture(scope="module")

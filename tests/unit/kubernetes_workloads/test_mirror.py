@@ -151,9 +151,21 @@ async def test_what_is_deleted_but_held_stays_as_going() -> None:
         await mirror.synced.wait()
         before = mirror.get("a", "a")
         assert before is not None
-        left = mirror.convert(a_job("a", 5, deletionTimestamp="2026-01-01T00:00:00Z"))
+        left = mirror.convert(a_job("a", 15, deletionTimestamp="2026-01-01T00:00:00Z"))
         mirror.deleted(before, left)
         assert mirror.get("a", "a") == left
+
+
+async def test_what_the_watch_has_seen_go_does_not_come_back_by_a_late_answer() -> None:
+    watch = lines(("DELETED", a_job("a", 20)))
+    async with mirrored(a_list(a_job("a", 1)), watch) as (mirror, _, _):
+        await mirror.synced.wait()
+        before = mirror.get("a", "a")
+        assert before is not None
+        await until(lambda: names(mirror) == [])
+        mirror.deleted(before, mirror.convert(a_job("a", 19, deletionTimestamp="2026-01-01T00:00:00Z")))
+        mirror.wrote(mirror.convert(a_job("a", 15)))
+        assert names(mirror) == []
 
 
 async def test_another_object_of_the_same_name_is_another() -> None:

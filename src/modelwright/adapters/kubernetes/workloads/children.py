@@ -58,13 +58,21 @@ class Children:
                 if not hostname:
                     return _no_node(source)
             claim = await self._make(self._mirrors.claims, task, namespace, name, render_volume.claim(task, source))
-            body = render_volume.volume(task, source, claim.metadata.uid, hostname)
-            volume = await self._make(self._mirrors.volumes, task, "", volume_name(namespace, name), body)
-            if volume.spec.claim_ref.uid != claim.metadata.uid:  # of a claim that is gone: it is nobody else's
-                await self._remove(self._mirrors.volumes, volume)
-                raise NotYet(volume.metadata.name)
+            await self._make_volume(task, render_volume.volume(task, source, claim.metadata.uid, hostname))
         await self._make(self._mirrors.jobs, task, namespace, name, wanted)
         return None
+
+    async def _make_volume(self, task: Task, body: JSON) -> None:
+        """Make it, after one that belongs to a former claim: that one takes no other."""
+        volumes, name = self._mirrors.volumes, volume_name(task.owner.namespace, task.name)
+        for _ in range(TRIES):
+            volume = await self._make(volumes, task, "", name, body)
+            if volume.spec.claim_ref.uid == body["spec"]["claimRef"]["uid"]:
+                return
+            await self._remove(volumes, volume)
+            if volumes.get("", name) is not None:
+                raise NotYet(name)
+        raise Unavailable(f"the PersistentVolume {name} is made again and again by somebody else: trying again")
 
     async def remove(self, parts: Parts) -> None:
         """Delete Job (its Pods follow), claim and volume, each if it is still this very object."""
@@ -116,7 +124,8 @@ class Children:
                 reason="NameTaken",
             )
         mirror.wrote(there)
-        if going(there):
+        known = mirror.get(namespace, name)
+        if known is not None and going(known):
             raise NotYet(name)
 
     async def _remove(self, mirror: Mirror[C], item: C) -> None:

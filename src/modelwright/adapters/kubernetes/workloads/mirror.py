@@ -62,6 +62,7 @@ class Mirror(Generic[C]):
         self._items: dict[Key, C] = {}
         self._owned: dict[str, set[Key]] = {}
         self._gone: set[str] = set()
+        self._seen = 0
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -92,13 +93,14 @@ class Mirror(Generic[C]):
         return msgspec.convert(body, self._type)
 
     def wrote(self, item: C) -> None:
-        """Take in an object as the server has just given it."""
-        self._put(item)
+        """Take in an object as the server has just given it, unless the watch has passed it: it may be gone since."""
+        if self._unseen(item):
+            self._put(item)
 
     def deleted(self, item: C, left: C | None) -> None:
         """We have deleted this very object: `left` is how it stands if something holds it, None if it is gone."""
         if left is not None:
-            self._put(left)
+            self.wrote(left)
             return
         self._gone.add(item.metadata.uid)
         self._drop(item.metadata)
@@ -144,15 +146,25 @@ class Mirror(Generic[C]):
                     if item is not None:
                         present.add(item.metadata.uid)
                         self._absorb_item(item)
-        # What came while the list was read is newer than the list.
+        self._seen = int(version)
         for item in before:
-            if item.metadata.uid not in present and int(item.metadata.resource_version) <= int(version):
+            if item.metadata.uid not in present and not self._unseen(item):
                 self._go(item.metadata)
         self._gone -= gone - present
         self.synced.set()
         return version
 
+    def _unseen(self, item: C) -> bool:
+        """Whether it was written after all that list and watch have shown."""
+        return int(item.metadata.resource_version) > self._seen
+
     def _absorb(self, line: Line) -> str:
+        version = self._take(line)
+        self._seen = int(version or self._seen)
+        return version
+
+    def _take(self, line: Line) -> str:
+        """Take in one change; the version that it brings."""
         metadata = _IDENTITY.decode(line.object).metadata if line.type in ("BOOKMARK", "DELETED") else None
         if metadata is not None:
             if line.type == "DELETED":
