@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -103,7 +104,7 @@ async def staged(plane: Plane, registry: Registry, folder: Path) -> AsyncIterato
 
 def store(stage: World, name: str, value: JSON) -> None:
     """Write a version to etcd, past all rules. The CRD's storage is JSON."""
-    metadata = {"uid": f"00000000-0000-4000-8000-{abs(hash(name)) % 10**12:012}", "generation": 1}
+    metadata = {"uid": str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{stage.namespace}/{name}")), "generation": 1}
     metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
     value["metadata"] = {**value["metadata"], **metadata}
     stage.plane.put(f"/registry/{VERSIONS.group}/{VERSIONS.plural}/{stage.namespace}/{name}", value)
@@ -123,6 +124,7 @@ async def test_stored_objects_that_break_every_rule_stop_nobody_else(
             value = stage.version(name)
             spoil(value)
             store(stage, name, value)
+            assert await stage.get(VERSIONS, name), "the API server does not know it"
         operator.start()
         await stage.apply(stage.version(NAMES[1]))
         await stage.built_with_others(NAMES[1])
