@@ -120,6 +120,7 @@ async def test_a_leader_that_is_asked_to_end_gives_the_lease_to_the_other(
     ):
         leader, other = await one_leads(a, b)
         leader.send(signal.SIGTERM)
+        leader.send(signal.SIGTERM)  # as who sends it to the process and to its group
         assert await leader.ended() == 0
         assert f"released the lease default/{LEASE}" in leader.log
         await until(lambda: other.leads)

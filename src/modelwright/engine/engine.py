@@ -41,7 +41,9 @@ class Engine:
         *,
         metrics: Metrics | None = None,
         resync_seconds: float = RESYNC_SECONDS,
+        parallel: int = 4,
     ) -> None:
+        """`parallel` objects of each kind are reconciled at once at most."""
         self.metrics = metrics or Metrics()
         self._workloads = workloads
         self._resync_seconds = resync_seconds
@@ -49,7 +51,7 @@ class Engine:
         self._relations = Relations(self._caches)
         self._applier = Applier(store, workloads, self._caches, clock)
         self._sweeper = OrphanSweeper(workloads, self._alive)
-        self._controllers = {kind: self._controller(kind, clock) for kind in KINDS}
+        self._controllers = {kind: self._controller(kind, clock, parallel) for kind in KINDS}
         for kind in KINDS:
             self._caches[kind].listen(self._on_change)
 
@@ -76,7 +78,7 @@ class Engine:
             for controller in self._controllers.values():
                 group.create_task(controller.run())
 
-    def _controller(self, kind: type, clock: Clock) -> Controller:
+    def _controller(self, kind: type, clock: Clock, parallel: int) -> Controller:
         gatherer = Gatherer(self._caches, self._workloads, clock)
         decide: dict[type, Decide] = {
             Model: gatherer.model,
@@ -85,7 +87,8 @@ class Engine:
             TrainingModel: gatherer.training_model,
             JointInferenceService: gatherer.joint_inference_service,
         }
-        return Controller(self._caches[kind], decide[kind], self._applier, self.metrics, outlived=self._sweeper.look)
+        cache, look = self._caches[kind], self._sweeper.look
+        return Controller(cache, decide[kind], self._applier, self.metrics, outlived=look, parallel=parallel)
 
     # What wakes whom ------------------------------------------------------------------------------------------------
 

@@ -28,10 +28,13 @@ from modelwright.ports.errors import ModelwrightError, Unavailable
 
 STOP_SECONDS = 9.0
 """All that has to end does so within this, or the process ends without it."""
-ENGINE_STOP_SECONDS = 5.0
+ENGINE_SECONDS, WORK_SECONDS, LEAD_SECONDS = 3.0, 4.0, 7.0
+"""How long each layer waits for what it ends. An inner one gives up first: the lease is given back whatever hangs."""
 LOOK_AGAIN = {State.MISSING: 5.0, State.PENDING: 1.0, State.FOREIGN: 30.0}
 UNREACHABLE_SECONDS = 2.0
 DEFINITIONS_SECONDS = 30.0
+PARALLEL = 16
+"""Objects of a kind that are reconciled at once: most of that time is waiting for the API server."""
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ class Operator:
             client = await stack.enter_async_context(self._client(access, leads))
             definitions = Definitions(client)
             await self._usable(definitions)
-            await first_to_end(self._follow(definitions), self._lead(client, definitions, leads))
+            await first_to_end(LEAD_SECONDS, self._follow(definitions), self._lead(client, definitions, leads))
 
     def _client(self, access: Access, leads: Leadership) -> KubernetesClient:
         log.info("cluster %s (%s)", access.server, access.source)
@@ -131,7 +134,7 @@ class Operator:
             self.metrics.leader.set(1)
             self.health.say("leading, and filling the caches")
             check(await definitions.look())  # it may have been long since the last time
-            await first_to_end(leads.hold(), self._work(client))
+            await first_to_end(WORK_SECONDS, leads.hold(), self._work(client))
         finally:
             self.metrics.leader.set(0)
             await leads.release()
@@ -144,7 +147,7 @@ class Operator:
                 resync = self._settings.resync
                 engine = Engine(store, workloads, SystemClock(), metrics=self._engine_metrics, resync_seconds=resync)
                 self.health.ask(lambda: standing_of(engine))
-                await first_to_end(engine.run(), caught_up(engine))
+                await first_to_end(ENGINE_SECONDS, engine.run(), caught_up(engine))
         except Exception as error:
             log.critical("the control loop has ended by itself", exc_info=error)
             message = "the control loop has ended by itself; the process ends so that it starts anew: report this"
@@ -174,17 +177,21 @@ def check(findings: tuple[Finding, ...]) -> None:
         raise Unavailable(f"{problem}. The process ends, and starts anew once they are ours", reason="DefinitionsLost")
 
 
-async def first_to_end(*works: Coroutine[Any, Any, None]) -> None:
-    """Run them together until the first one ends, then end the others. Raises what that one raised."""
-    tasks = [asyncio.create_task(work) for work in works]
+async def first_to_end(seconds: float, *works: Coroutine[Any, Any, None]) -> None:
+    """Run them together until the first one ends, then end the others, which get so long for it.
+
+    Raises what the first one raised.
+    """
+    tasks = [asyncio.create_task(work, name=getattr(work, "__qualname__", "")) for work in works]
+    done: set[asyncio.Task[None]] = set()
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in tasks:
             task.cancel()
-        _, stuck = await asyncio.wait(tasks, timeout=ENGINE_STOP_SECONDS)
-        for task in stuck:  # the guard keeps it from writing
-            log.error("%s has not ended in %.0f s", task.get_name(), ENGINE_STOP_SECONDS)
+        _, stuck = await asyncio.wait(tasks, timeout=seconds)
+        for task in stuck:  # it can write nothing any more: the guard sees to that
+            log.error("%s has not ended in %.0f s", task.get_name(), seconds)
     for task in tasks:
         if task in done:
             task.result()
