@@ -112,11 +112,13 @@ def _living(files: Iterable[Path]) -> set[int]:
 
 
 def _alive(pid: int) -> bool:
+    """True until the last thread has ended: a killed program holds its sockets until then, as if it still ran."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
+        threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
     except OSError:
         return False
-    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+    return threads > 1 or stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
 def _kill_once(name: str) -> set[int]:
