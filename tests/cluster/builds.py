@@ -222,4 +222,4 @@ def watched_pods(user: User) -> Iterator[PodWatch]:
 
 
 def _list(objects: tuple[JSON, ...]) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    return "\n".join(map(json.dumps, objects))
