@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+from modelwright.api.kinds import kind_of
 from modelwright.engine.backoff import Backoff
 from modelwright.ports.errors import Expired, ModelwrightError
-from modelwright.ports.store import Change, Listing, Store
+from modelwright.ports.store import Change, Event, Listing, Store, Unreadable
 
 R = TypeVar("R")
 ObjectKey = tuple[str, str]
@@ -17,6 +18,9 @@ Listener = Callable[[Any, Any], None]
 Index = Callable[[Any], Iterable[ObjectKey]]
 
 log = logging.getLogger(__name__)
+
+EVENT_LIMIT = 1024
+"""Characters that an Event's message may have."""
 
 
 def key_of(resource: Any) -> ObjectKey:
@@ -34,11 +38,14 @@ class Cache(Generic[R]):
 
     Listeners are called with the state before and after (None: was not there, is gone).
     What we write ourselves is put in at once: no decision is ever made on a state older than our own last write.
+    `unreadable` are the UIDs of objects that are there and cannot be read: nothing is done for them, and nothing of
+    theirs is taken away.
     """
 
     def __init__(self, store: Store, type_: type[R], indexes: dict[str, Index] | None = None) -> None:
         self.type = type_
         self.synced = asyncio.Event()
+        self.unreadable: set[str] = set()
         self._store = store
         self._items: dict[ObjectKey, R] = {}
         self._indexes = indexes or {}
@@ -88,10 +95,12 @@ class Cache(Generic[R]):
         version: str | None = None
         while True:
             try:
-                version = version or self._fill(await self._store.list(self.type))
+                version = version or await self._list()
                 async for change in self._store.watch(self.type, version):
                     version = self._absorb(change)
                     backoff.reset("watch")
+                    if change.unreadable is not None and change.type != "DELETED":
+                        await self._tell(change.unreadable)
             except Expired:
                 version = None
             except ModelwrightError as error:
@@ -101,7 +110,36 @@ class Cache(Generic[R]):
                 version = None
             await asyncio.sleep(backoff.next("watch"))
 
+    async def _list(self) -> str:
+        listing = await self._store.list(self.type)
+        version = self._fill(listing)
+        for unreadable in listing.unreadable:
+            await self._tell(unreadable)
+        return version
+
+    async def _tell(self, unreadable: Unreadable) -> None:
+        """It has no status that could be written: an Event says it to who looks at the object."""
+        kind = kind_of(self.type)
+        where = f"{kind.kind} {unreadable.namespace}/{unreadable.name}"
+        log.error("%s is left alone: %s", where, unreadable.message)
+        message = f"this object is left alone: {unreadable.message}; mend it with kubectl edit, or make it anew"
+        event = Event(
+            api_version=kind.api_version,
+            kind=kind.kind,
+            namespace=unreadable.namespace,
+            name=unreadable.name,
+            uid=unreadable.uid,
+            type="Warning",
+            reason="NotReadable",
+            message=message[:EVENT_LIMIT],
+        )
+        try:
+            await self._store.record(event)
+        except ModelwrightError as error:
+            log.warning("could not say so in an Event of %s: %s", where, error.message)
+
     def _fill(self, listing: Listing[R]) -> str:
+        self.unreadable = {item.uid for item in listing.unreadable}
         for resource in listing.items:
             self.put(resource)
         present = {key_of(resource) for resource in listing.items}
@@ -116,12 +154,24 @@ class Cache(Generic[R]):
         return int(resource.metadata.resource_version) > self._seen
 
     def _absorb(self, change: Change[R]) -> str:
+        if change.unreadable is not None:
+            self._pass_over(change.unreadable, gone=change.type == "DELETED")
+        elif change.resource is not None:
+            self.unreadable.discard(change.resource.metadata.uid)  # type: ignore[attr-defined]
         if change.resource is not None and change.type == "DELETED":
             self.drop(change.resource)
         elif change.resource is not None:
             self.put(change.resource)
         self._seen = int(change.version)
         return change.version
+
+    def _pass_over(self, unreadable: Unreadable, *, gone: bool) -> None:
+        """What was known of it before is true no more."""
+        (self.unreadable.discard if gone else self.unreadable.add)(unreadable.uid)
+        key = (unreadable.namespace, unreadable.name)
+        before: Any = self._items.get(key)
+        if before is not None and before.metadata.uid == unreadable.uid:
+            self._replace(key, before, None)
 
     def _replace(self, key: ObjectKey, before: R | None, after: R | None) -> None:
         if after is None:

@@ -135,5 +135,6 @@ class Engine:
             controller.enqueue_all()
 
     def _alive(self) -> set[str]:
-        """The UIDs of all that exists."""
-        return {resource.metadata.uid for cache in self._caches.values() for resource in cache.all()}
+        """The UIDs of all that exists, whether it can be read or not."""
+        readable = {resource.metadata.uid for cache in self._caches.values() for resource in cache.all()}
+        return readable.union(*(cache.unreadable for cache in self._caches.values()))

@@ -14,22 +14,34 @@ import msgspec
 R = TypeVar("R")
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """A stored object that this program cannot read: an older or newer schema let it in. It is there all the same."""
+
+    namespace: str
+    name: str
+    uid: str
+    message: str
+
+
 class Listing(msgspec.Struct, Generic[R], frozen=True):
     """All resources of a kind at one version of the store: watch from there."""
 
     items: tuple[R, ...]
     version: str
+    unreadable: tuple[Unreadable, ...] = ()
 
 
 class Change(msgspec.Struct, Generic[R], frozen=True):
     """One change of a resource; a deleted one is given as it last was.
 
-    `BOOKMARK` carries no resource: it only says that the watch has seen everything up to `version`.
+    `BOOKMARK` carries no resource: it only says that the watch has seen everything up to `version`. An object that
+    cannot be read is given as `unreadable` instead.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     resource: R | None
     version: str
+    unreadable: Unreadable | None = None
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -92,10 +92,13 @@ async def test_one_object_that_cannot_be_read_hides_no_other(tmp_path: Path) -> 
     connection.commit()
     connection.close()
     store = await EmbeddedStore.open(tmp_path)
-    assert [item.metadata.name for item in (await store.list(Model)).items] == ["a", "b"]
+    listing = await store.list(Model)
+    assert [item.metadata.name for item in listing.items] == ["a", "b"]
+    assert [(item.namespace, item.name, bool(item.uid)) for item in listing.unreadable] == [("default", "poison", True)]
     async with aclosing(changes(store, before)) as watch:
-        seen = [await anext(watch), await anext(watch)]
+        seen = [await anext(watch), await anext(watch), await anext(watch)]
     assert [change.resource.metadata.name for change in seen if change.resource] == ["a", "b"]
+    assert [change.unreadable.name for change in seen if change.unreadable] == ["poison"]
     with pytest.raises(Invalid, match="cannot be read"):
         await store.get(Model, "default", "poison")
     await store.close()

@@ -13,7 +13,7 @@ from modelwright.api.meta import Metadata
 from modelwright.api.model import Model
 from modelwright.engine.cache import Cache
 from modelwright.ports.errors import Expired
-from modelwright.ports.store import Change, Listing
+from modelwright.ports.store import Change, Event, Listing, Unreadable
 
 pytestmark = pytest.mark.anyio
 
@@ -29,6 +29,10 @@ class Script:
         self._listings = iter(listings)
         self._watches = iter(watches)
         self.done = asyncio.Event()
+        self.events: list[Event] = []
+
+    async def record(self, event: Event) -> None:
+        self.events.append(event)
 
     async def list(self, type_: type) -> Any:
         return next(self._listings)
@@ -148,3 +152,36 @@ async def test_what_we_wrote_after_a_listing_was_made_is_not_gone_with_it() -> N
     await asyncio.gather(task, return_exceptions=True)
     assert [found.metadata.name for found in cache.all()] == ["ours"]
     assert gone == []
+
+
+UNREADABLE = Unreadable("default", "bad", "uid-bad", "spec is no object")
+
+
+async def unreadable_after(script: Script) -> tuple[set[str], list[str]]:
+    cache: Cache[Model] = Cache(script, Model)  # type: ignore[arg-type]
+    task = asyncio.create_task(cache.run())
+    await asyncio.wait_for(script.done.wait(), 20)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return cache.unreadable, [found.metadata.name for found in cache.all()]
+
+
+async def test_what_cannot_be_read_is_there_all_the_same_and_an_event_says_so() -> None:
+    script = Script(Listing((model("good", 1),), "2", (UNREADABLE,)), watches=[[]])
+    assert await unreadable_after(script) == ({"uid-bad"}, ["good"])
+    assert [(event.name, event.type, event.reason) for event in script.events] == [("bad", "Warning", "NotReadable")]
+
+
+async def test_what_becomes_unreadable_is_no_longer_acted_upon() -> None:
+    changes: list[Any] = [Change("MODIFIED", None, "3", UNREADABLE)]
+    script = Script(Listing((model("bad", 1, uid="uid-bad"),), "2"), watches=[changes])
+    assert await unreadable_after(script) == ({"uid-bad"}, [])
+
+
+async def test_what_is_mended_is_read_again_and_what_is_deleted_is_gone() -> None:
+    mended: list[Any] = [change("MODIFIED", model("bad", 3, uid="uid-bad"))]
+    script = Script(Listing((), "2", (UNREADABLE,)), watches=[mended])
+    assert await unreadable_after(script) == (set(), ["bad"])
+    deleted: list[Any] = [Change("DELETED", None, "3", UNREADABLE)]
+    script = Script(Listing((), "2", (UNREADABLE,)), watches=[deleted])
+    assert await unreadable_after(script) == (set(), [])

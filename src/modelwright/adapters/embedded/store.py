@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,14 +23,13 @@ from modelwright.api.kind import Kind
 from modelwright.api.kinds import KINDS, decode, kind_of, to_dict
 from modelwright.ports.clock import Clock
 from modelwright.ports.errors import Expired, Invalid
-from modelwright.ports.store import Change, Event, Listing
+from modelwright.ports.store import Change, Event, Listing, Unreadable
 
 R = TypeVar("R")
 
 DATABASE = "state.db"
 BOOKMARK_SECONDS = 60.0
 _METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
-log = logging.getLogger(__name__)
 
 
 class _SystemClock:
@@ -100,8 +98,10 @@ class EmbeddedStore:
     async def list(self, type_: type[R]) -> Listing[R]:
         """All resources of a kind, by namespace and name."""
         entries = self._objects.snapshot(self._definition(type_).resource)
-        found = (_readable(type_, entry) for entry in entries)
-        return Listing(tuple(item for item in found if item is not None), str(self._objects.version))
+        found = [_readable(type_, entry) for entry in entries]
+        unreadable = tuple(item for item in found if isinstance(item, Unreadable))
+        readable = tuple(item for item in found if not isinstance(item, Unreadable))
+        return Listing(readable, str(self._objects.version), unreadable)
 
     async def watch(self, type_: type[R], version: str) -> AsyncIterator[Change[R]]:
         """Every change after `version`, in order. Raises Expired, and Unavailable once the store is closed."""
@@ -112,7 +112,9 @@ class EmbeddedStore:
             changes, newest = history.since(seen, resource), history.version
             for change in changes:
                 found = _readable(type_, change.entry)
-                if found is not None:
+                if isinstance(found, Unreadable):
+                    yield Change(change.type, None, str(change.version), found)
+                else:
                     yield Change(change.type, found, str(change.version))
             seen = newest
             if monotonic() >= due:
@@ -214,10 +216,10 @@ def _read(type_: type[R], entry: Entry) -> R:
         raise Invalid(f"the stored {type_.__name__} cannot be read: {error}", reason="Unreadable") from error
 
 
-def _readable(type_: type[R], entry: Entry) -> R | None:
+def _readable(type_: type[R], entry: Entry) -> R | Unreadable:
     """One object that cannot be read must not keep all others from being seen."""
     try:
         return _read(type_, entry)
     except Invalid as error:
-        log.error("passed over version %s: %s", entry.version, error.message)
-        return None
+        metadata = msgspec.json.decode(entry.value)["metadata"]
+        return Unreadable(metadata.get("namespace", ""), metadata["name"], metadata["uid"], error.message)

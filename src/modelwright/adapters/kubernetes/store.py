@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -18,10 +17,9 @@ from modelwright.adapters.kubernetes.resource import Resource, of_kind
 from modelwright.adapters.kubernetes.watch import Line, watch_once
 from modelwright.api.kinds import kind_of
 from modelwright.ports.errors import Invalid, Unavailable
-from modelwright.ports.store import Change, Event, Listing
+from modelwright.ports.store import Change, Event, Listing, Unreadable
 
 R = TypeVar("R")
-log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 280
 PAUSE_SECONDS = 0.5
@@ -32,6 +30,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
     namespace: str = ""
     name: str = ""
+    uid: str = ""
 
 
 class _Identity(msgspec.Struct, frozen=True):
@@ -58,8 +57,9 @@ class KubernetesStore:
     async def list(self, type_: type[R]) -> Listing[R]:
         """All resources of a kind, in the server's order (by namespace and name)."""
         items, version = await self._client.list_bytes(_resource(type_))
-        read = (self._read(type_, item) for item in items)
-        return Listing(tuple(resource for resource in read if resource is not None), version)
+        read = [_read(type_, item) for item in items]
+        unreadable = tuple(item for item in read if isinstance(item, Unreadable))
+        return Listing(tuple(item for item in read if not isinstance(item, Unreadable)), version, unreadable)
 
     async def watch(self, type_: type[R], version: str) -> AsyncGenerator[Change[R], None]:
         """Every change after `version`; goes on where the server ends a watch in good order."""
@@ -72,9 +72,7 @@ class KubernetesStore:
             async with aclosing(watching) as lines:
                 async for line in lines:
                     version = _identity(line).resource_version or version
-                    change = self._change(type_, line, version)
-                    if change is not None:
-                        yield change
+                    yield _change(type_, line, version)
             await asyncio.sleep(max(0.0, PAUSE_SECONDS - (loop.time() - began)))
 
     async def create(self, resource: R) -> R:
@@ -119,24 +117,26 @@ class KubernetesStore:
         metadata, of = cast("Any", resource).metadata, _resource(type(resource))
         return codec.read(type(resource), await self._client.json_patch(of, metadata.namespace, metadata.name, patch))
 
-    def _change(self, type_: type[R], line: Line, version: str) -> Change[R] | None:
-        if line.type == "BOOKMARK":
-            return Change("BOOKMARK", None, version)
-        if line.type not in CHANGES:
-            raise Unavailable(f"watch: the server sent a change of type {line.type!r}", reason="BadAnswer")
-        resource = self._read(type_, line.object)
-        if resource is None:
-            return None
-        return Change(cast("Literal['ADDED', 'MODIFIED', 'DELETED']", line.type), resource, version)
 
-    def _read(self, type_: type[R], data: msgspec.Raw) -> R | None:
-        """One object that cannot be read must not keep all others from being seen."""
-        try:
-            return codec.read(type_, data)
-        except Invalid as fault:
-            metadata = _IDENTITY.decode(data).metadata
-            log.error("passed over %s/%s: %s", metadata.namespace, metadata.name, fault.message)
-            return None
+def _change(type_: type[R], line: Line, version: str) -> Change[R]:
+    if line.type == "BOOKMARK":
+        return Change("BOOKMARK", None, version)
+    if line.type not in CHANGES:
+        raise Unavailable(f"watch: the server sent a change of type {line.type!r}", reason="BadAnswer")
+    type_of_change = cast("Literal['ADDED', 'MODIFIED', 'DELETED']", line.type)
+    read = _read(type_, line.object)
+    if isinstance(read, Unreadable):
+        return Change(type_of_change, None, version, read)
+    return Change(type_of_change, read, version)
+
+
+def _read(type_: type[R], data: msgspec.Raw) -> R | Unreadable:
+    """One object that cannot be read must not keep all others from being seen."""
+    try:
+        return codec.read(type_, data)
+    except Invalid as fault:
+        metadata = _IDENTITY.decode(data).metadata
+        return Unreadable(metadata.namespace, metadata.name, metadata.uid, fault.message)
 
 
 def _resource(type_: type[Any]) -> Resource:
