@@ -204,7 +204,8 @@ def test_what_was_found_out_elsewhere_is_told_while_it_waits() -> None:
 
 
 def test_a_node_that_does_not_answer_is_waited_for() -> None:
-    status = of(a_job(), a_pod("Running", reason="NodeLost", containerStatuses=[RUNNING]))
+    conditions = [{"type": "Ready", "status": "False"}, {"type": "ContainersReady", "status": "True"}]
+    status = of(a_job(), a_pod("Running", conditions=conditions, containerStatuses=[RUNNING]))
     assert (status.phase, reason_of(status)) == ("Pending", "NodeLost")
 
 

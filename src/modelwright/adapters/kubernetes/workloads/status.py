@@ -39,12 +39,8 @@ def task_status(
         return over
     if pod is None:
         return TaskStatus(name=name, phase="Running" if has_ended(job) else "Pending", failure=hint)
-    if pod.status.reason == "NodeLost":
-        message = (
-            f"the node {pod.spec.node_name} does not answer: the build waits for it, or for its Pod to be given up"
-        )
-        lost = Failure(reason="NodeLost", message=message, retryable=True)
-        return TaskStatus(name=name, phase="Pending", failure=lost, node_name=pod.spec.node_name)
+    if unreachable(pod):
+        return TaskStatus(name=name, phase="Pending", failure=_node_lost(pod), node_name=pod.spec.node_name)
     if has_ended(job) or (waiting.started(pod) and not disrupted(pod)):
         return TaskStatus(name=name, phase="Running", progress=progress, node_name=pod.spec.node_name)
     return TaskStatus(name=name, phase="Pending", failure=waiting.failure(pod, now) or hint)
@@ -63,6 +59,13 @@ def awaits_pod(job: Job | None, pod: Pod | None) -> bool:
 def disrupted(pod: Pod) -> bool:
     """Whether it was pushed out, so that its Job makes another."""
     return pod.status.phase == "Failed" and condition(pod.status.conditions, "DisruptionTarget") is not None
+
+
+def unreachable(pod: Pod) -> bool:
+    """Whether its node does not answer: then a Pod is called not ready although its containers were, which is never so
+    otherwise (ours have no readiness gates)."""
+    contradicted = condition(pod.status.conditions, "Ready", "False") is not None
+    return contradicted and condition(pod.status.conditions, "ContainersReady") is not None
 
 
 def speaks(pod: Pod) -> bool:
@@ -94,7 +97,7 @@ def _over(name: str, job: Job | None, pod: Pod | None) -> TaskStatus | None:
 
 def _node_lost(pod: Pod) -> Failure:
     node = pod.spec.node_name
-    message = f"the node {node} does not answer: the build waits for it, or until its Pod is given up"
+    message = f"the node {node} does not answer: the build waits for it, or for its Pod to be given up"
     return Failure(reason="NodeLost", message=message, retryable=True)
 
 
