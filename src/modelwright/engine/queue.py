@@ -83,7 +83,8 @@ class KeyedQueue(Generic[K]):
 
     async def _sleep(self, pause: float | None) -> None:
         try:
-            await asyncio.wait_for(self._wake.wait(), pause)
+            async with asyncio.timeout(pause):  # wait_for of Python 3.11 can swallow a cancellation
+                await self._wake.wait()
         except TimeoutError:
             return
 

@@ -117,7 +117,8 @@ class Keeper:
     async def _rest(self) -> None:
         """Until there is something to write, and a moment longer: what comes in that moment is written with it."""
         try:
-            await asyncio.wait_for(self._wake.wait(), PUBLISH_SECONDS)
+            async with asyncio.timeout(PUBLISH_SECONDS):  # wait_for of Python 3.11 can swallow a cancellation
+                await self._wake.wait()
         except TimeoutError:
             return
         self._wake.clear()

@@ -163,7 +163,8 @@ class Process(ABC):
         """Applies each change of the configuration, one after the other."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look.wait(), POLL_SECONDS)
+                async with asyncio.timeout(POLL_SECONDS):  # wait_for of Python 3.11 can swallow a cancellation
+                    await self._look.wait()
             asked, now = self._look.is_set(), self.signature()
             self._look.clear()
             if self._unsaid:  # the disk may have room by now

@@ -87,3 +87,21 @@ async def test_a_forgotten_key_does_not_come() -> None:
     queue.forget("gone")
     queue.add_after("there", 0.05)
     assert await queue.get() == "there"
+
+
+async def test_a_worker_that_is_woken_and_cancelled_in_one_breath_ends() -> None:
+    """It would else hold up the end of the whole program."""
+    queue: KeyedQueue[str] = KeyedQueue()
+
+    async def work() -> None:
+        while True:
+            queue.done(await queue.get())
+
+    worker = asyncio.create_task(work())
+    queue.add_after("later", 1000)
+    await asyncio.sleep(0.05)
+    queue.add("now")
+    worker.cancel()
+    done, _ = await asyncio.wait([worker], timeout=20)
+    assert done == {worker}
+    assert worker.cancelled()
