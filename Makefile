@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-cluster cluster generate lock tools clean
+.PHONY: help demo test lint format bench bench-cluster cluster cluster-down generate lock tools clean
 
 help: ## Show what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,11 +29,14 @@ bench-cluster: .stamps/dev ## Measure the operator on a real kube-apiserver with
 	@$(BIN)/python bench/cluster.py $(if $(QUICK),--quick)
 
 cluster: .stamps/dev ## Start a real cluster of two nodes to play with (Debian, root, Go); says how to use and stop it
-	@$(PYTHON) tests/tools/install.py --cluster >/dev/null
 	@$(BIN)/python -m tests.cluster.rig up
+
+cluster-down: .stamps/dev ## Stop it, and remove all that it has made
+	@$(BIN)/python -m tests.cluster.rig down
 
 generate: .stamps/dev ## Write the CRDs, OpenAPI documents and the field reference anew
 	@$(BIN)/python -m modelwright.api.generate
+	@$(BIN)/python deploy/generate_install.py
 
 lock: ## Write the dependency locks anew from pyproject.toml
 	@$(PYTHON) requirements/lock.py
