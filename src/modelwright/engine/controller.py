@@ -48,6 +48,7 @@ class Controller:
         self._queue: KeyedQueue[ObjectKey] = KeyedQueue()
         self._backoff = Backoff()
         self._races = Backoff(base=CONFLICT_DELAY, limit=10.0)
+        self._due: dict[ObjectKey, float] = {}
 
     @property
     def idle(self) -> bool:
@@ -118,9 +119,20 @@ class Controller:
     def _reset(self, key: ObjectKey) -> None:
         self._backoff.reset(key)
         self._races.reset(key)
+        self._due.pop(key, None)
+
+    def _pause(self, key: ObjectKey) -> float:
+        """Seconds to wait after a failure: they grow with the time for which it fails, not with how often it is tried.
+
+        A change, our own word of the failure too, has it tried before its time: many failures in one second are one.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._due.get(key, now) <= now:
+            self._due[key] = now + self._backoff.next(key)
+        return self._due[key] - now
 
     def _failed(self, key: ObjectKey, message: str, *, after: float | None) -> None:
-        delay = max(self._backoff.next(key), after or 0.0)
+        delay = max(self._pause(key), after or 0.0)
         log.warning("%s %s/%s: %s (again in %.1f s)", self.name, *key, message, delay)
         self._queue.add_after(key, delay)
         self._metrics.errors.labels(self.name).inc()
