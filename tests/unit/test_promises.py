@@ -24,7 +24,8 @@ def lines_with(pattern: str) -> list[str]:
 
 
 def test_the_control_plane_and_its_workers_load_no_framework_and_no_pickle() -> None:
-    modules = "modelwright.main, modelwright.up.control_plane, modelwright.operator.run, modelwright.agent.worker, modelwright.agent.fetch"
+    programs = ("main", "up.control_plane", "operator.run", "agent.worker", "agent.fetch", "agent.job")
+    modules = ", ".join(f"modelwright.{program}" for program in programs)
     ours = f"import {modules}; import sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", ours], check=True, capture_output=True, text=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
