@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 import msgspec
@@ -11,6 +12,10 @@ from modelwright.adapters.kubernetes.resource import EVENTS
 from modelwright.ports.workloads import Failure
 
 _LIMIT = 100
+_PASSING = ("PVC is not bound", "no relationship found between node")
+"""What a node says of a claim for a moment, when it is asked to mount it just after it was bound: it tries again."""
+_MOUNT_FAILED = re.compile(r'^MountVolume\.\S+( initialization)? failed for volume "[^"]*"\s*:\s*')
+_RPC = re.compile(r"^rpc error: code = \w+ desc = ")
 
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
@@ -41,10 +46,10 @@ async def pod_failure(client: KubernetesClient, namespace: str, uid: str) -> Fai
     """Why no container of a Pod that has a node is made. Raises what the client raises."""
     warnings = await _warnings(client, namespace, uid)
     mounts = [event for event in warnings if event.reason in ("FailedMount", "FailedAttachVolume")]
+    lasting = [event for event in mounts if not any(words in event.message for words in _PASSING)]
     # The kubelet also sums up that it has waited in vain, without saying for what.
-    for event in sorted(mounts, key=lambda event: event.message.startswith("Unable to attach or mount")):
-        message = f"the model's volume cannot be mounted: {event.message}"
-        return Failure(reason="MountFailed", message=message, retryable=True)
+    for event in sorted(lasting, key=lambda event: event.message.startswith("Unable to attach or mount")):
+        return Failure(reason="MountFailed", message=mount_failed(event.message), retryable=True)
     for event in warnings:
         if event.reason == "FailedCreatePodSandBox":
             message = f"the node cannot begin the Pod: {event.message}"
@@ -52,12 +57,23 @@ async def pod_failure(client: KubernetesClient, namespace: str, uid: str) -> Fai
     return None
 
 
+def mount_failed(message: str) -> str:
+    """Why a volume cannot be mounted, without the names that the node and we ourselves have for it."""
+    _, _, output = message.rpartition("\nOutput: ")  # of mount(8)
+    why = _RPC.sub("", _MOUNT_FAILED.sub("", output))
+    return (
+        f"the node cannot mount the model's storage: {' '.join(why.split())}: have that mended, or make a ModelVersion "
+        "with the right storage; this one goes on by itself once it can be mounted"
+    )
+
+
 def pod_refused(namespace: str, message: str) -> Failure:
     """Why the API server does not take a Pod of a Job."""
-    if "violates PodSecurity" in message:
+    _, _, violated = message.partition("violates PodSecurity ")
+    if violated:
         text = (
-            f"the namespace {namespace} does not admit the Pod of this build: {message}. The builder native passes "
-            f"`restricted`; for kaniko: kubectl label --overwrite ns {namespace} "
+            f"the namespace {namespace} does not admit the Pod of this build, which violates PodSecurity {violated}. "
+            f"The builder native passes `restricted`; for kaniko: kubectl label --overwrite ns {namespace} "
             "pod-security.kubernetes.io/enforce=baseline"
         )
         return Failure(reason="PodSecurityForbids", message=text, retryable=True)
