@@ -103,7 +103,7 @@ def test_events_can_be_asked_for_by_object(user: User) -> None:
     user.until(lambda: user.events("mv-4"), "the Event of mv-4")
     (row,) = table(user.kubectl("events", "--for", "modelversion/mv-4"))
     assert (row["TYPE"], row["REASON"]) == ("Warning", "StorageForbidden")
-    assert "localStorage.path /etc is /etc, which is the node's own" in row["MESSAGE"]
+    assert "localStorage.path /etc is the node's own" in row["MESSAGE"]
 
 
 def test_conditions_are_those_that_tools_know(user: User) -> None:

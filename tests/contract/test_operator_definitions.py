@@ -65,7 +65,7 @@ async def test_crds_that_come_later_are_waited_for(
         await until(lambda: waiting.said("waiting: the CRD models.model.kubedl.io is missing"))
         page = waiting.page("/readyz")
         assert page.status == 503
-        assert "kubectl apply -f deploy/install.yaml" in page.body
+        assert "kubectl apply --server-side --field-manager=modelwright -f deploy/install.yaml" in page.body
         assert all(kind.crd_name in page.body for kind in KINDS)
         assert await lease(client) is None
         await install_crds(client)

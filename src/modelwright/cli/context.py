@@ -96,7 +96,8 @@ def explain(error: ModelwrightError, what: str = "") -> str:
     message = f"{what}: {error.message}" if what else error.message
     hint = HINTS.get(error.reason, "")
     if "the server could not find the requested resource" in message or "404 page not found" in message:
-        hint = "is it a Modelwright control plane? On a cluster: modelwright crds | kubectl apply --server-side -f -"
+        install = "modelwright crds | kubectl apply --server-side --field-manager=modelwright -f -"
+        hint = f"is it a Modelwright control plane? On a cluster: {install}"
     return f"{message}\n  {hint}" if hint else message
 
 

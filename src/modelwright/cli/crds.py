@@ -13,7 +13,7 @@ def register(app: typer.Typer) -> None:
 def crds() -> None:
     """Print the custom resource definitions of all kinds, to apply them to a cluster.
 
-    Example: modelwright crds | kubectl apply --server-side -f -
+    Example: modelwright crds | kubectl apply --server-side --field-manager=modelwright -f -
     """
     from modelwright.api.generate import crds_yaml
 

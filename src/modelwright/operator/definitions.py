@@ -17,6 +17,8 @@ from modelwright.ports.errors import NotFound
 
 OTHERS = {"model.kubedl.io": "KubeDL", "sedna.io": "Sedna"}
 """Who else has kinds in these groups."""
+INSTALL = "kubectl apply --server-side --field-manager=modelwright -f deploy/install.yaml"
+"""By a name of its own, so that CRDs that others applied on the server are a conflict, and not overwritten."""
 SHOWN = 5
 
 
@@ -117,7 +119,7 @@ def hindrance(findings: Sequence[Finding]) -> str:
         )
     wanting = [finding.message for finding in findings if finding.state is not State.USABLE]
     if wanting:
-        return f"waiting: {'; '.join(wanting)}. Install them: kubectl apply -f deploy/install.yaml, or the Helm chart"
+        return f"waiting: {'; '.join(wanting)}. Install them: {INSTALL}, or the Helm chart"
     return ""
 
 

@@ -33,5 +33,6 @@ def there_is_no_registry(resource: Any, observed: Any) -> Finding | None:
     return Finding(
         "NoRegistry",
         f"imageRepo {resource.spec.image_repo} names no registry and the operator has no default one: "
-        "write HOST/REPOSITORY, or set the operator's default registry",
+        "write HOST/REPOSITORY, or ask the cluster's admin to set one "
+        "(the Helm value registry.default, or the operator's option --registry)",
     )

@@ -43,9 +43,9 @@ def forbidden_host_path(path: str, allowed: tuple[str, ...]) -> Finding | None:
     if not folder:
         return None
     plain = normalised(path)
-    where = f"is {folder}" if plain == folder else f"lies in {folder}" if lies_in(plain, folder) else f"holds {folder}"
+    where = f"lies in {folder}, which " if lies_in(plain, folder) else f"holds {folder}, which "
     return _finding(
-        f"localStorage.path {path} {where}, which is the node's own: keep the model in a folder of its own, such as "
+        f"localStorage.path {path} {where if plain != folder else ''}is the node's own: keep the model in a folder of its own, such as "
         "/data/models, or ask the cluster's admin to allow this path"
     )
 
