@@ -43,9 +43,10 @@ def forbidden_host_path(path: str, allowed: tuple[str, ...]) -> Finding | None:
     if not folder:
         return None
     plain = normalised(path)
-    where = f"lies in {folder}, which " if lies_in(plain, folder) else f"holds {folder}, which "
+    where = f"lies in {folder}, which is" if lies_in(plain, folder) else f"holds {folder}, which is"
+    place = f"{path} {'is' if plain == folder else where} the node's own"
     return _finding(
-        f"localStorage.path {path} {where if plain != folder else ''}is the node's own: keep the model in a folder of its own, such as "
+        f"localStorage.path {place}: keep the model in a folder of its own, such as "
         "/data/models, or ask the cluster's admin to allow this path"
     )
 
