@@ -61,6 +61,8 @@ WRONG: list[dict[str, Any]] = [
     {"storage": {"createVolumes": "no"}},
     {"log": {"format": "xml"}},
     {"lease": {"duration": 15}},
+    {"resync": "0s"},
+    {"podLabels": {"app.kubernetes.io/name": "another"}},
     {"networkPolicy": {"apiServerPorts": [0]}},
     {"extraEnv": [{"name": "A"}]},
 ]
@@ -92,6 +94,14 @@ def rendered(helm: str, values: dict[str, Any]) -> str:
     if done.returncode:
         raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
     return done.stdout
+
+
+def notes(helm: str, server: KubeApiserver, values: dict[str, Any]) -> str:
+    """What helm tells after an installation."""
+    options = [f"--kubeconfig={server.kubeconfig}", "--dry-run=client", "--namespace=notes", "--values", "-"]
+    command = [helm, "install", "modelwright", str(CHART), *options]
+    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=True)
+    return done.stdout.partition("\nNOTES:\n")[2]
 
 
 def documents(text: str) -> list[dict[str, Any]]:
@@ -159,6 +169,22 @@ def test_a_value_that_makes_no_sense_is_refused_by_its_name(helm: str, values: d
         rendered(helm, values)
     assert "values don't meet the specifications of the schema" in refused.value.stderr
     assert next(iter(values)) in refused.value.stderr
+
+
+def test_a_monitor_without_the_service_that_it_scrapes_is_refused(helm: str) -> None:
+    metrics = {"service": {"enabled": False}, "serviceMonitor": {"enabled": True}}
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        rendered(helm, {"metrics": metrics})
+    assert "metrics.serviceMonitor.enabled needs metrics.service.enabled" in refused.value.stderr
+
+
+def test_what_is_told_after_an_installation_follows_from_the_values(helm: str, kube_apiserver: KubeApiserver) -> None:
+    plain = notes(helm, kube_apiserver, {})
+    assert "registry.default is not set" in plain
+    assert "any folder of a node" in plain
+    careful = notes(helm, kube_apiserver, EVERYTHING)
+    assert "registry.default" not in careful
+    assert "storage." not in careful
 
 
 def test_every_value_has_a_schema_and_a_default() -> None:
