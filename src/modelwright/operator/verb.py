@@ -146,6 +146,11 @@ def operator(
         retry_period=read("--lease-retry-period", spelling.seconds, lease_retry_period),
     )
     read("--lease-duration", LeaseTimes.check, times)
+    resources = Resources(
+        requests=read("--build-requests", spelling.quantities, build_requests, DEFAULT_RESOURCES.requests),
+        limits=read("--build-limits", spelling.quantities, build_limits, DEFAULT_RESOURCES.limits),
+    )
+    read("--build-requests", spelling.check_resources, resources)
     jobs = JobSettings(
         agent_image=agent_image,
         kaniko_image=kaniko_image or DEFAULT_KANIKO_IMAGE,
@@ -154,10 +159,7 @@ def operator(
         plain_http=read("--plain-http", spelling.registries, plain_http),
         run_as_user=run_as_user,
         run_as_group=run_as_group,
-        resources=Resources(
-            requests=read("--build-requests", spelling.quantities, build_requests, DEFAULT_RESOURCES.requests),
-            limits=read("--build-limits", spelling.quantities, build_limits, DEFAULT_RESOURCES.limits),
-        ),
+        resources=resources,
         storage_policy=StoragePolicy(
             create_volumes=create_volumes,
             host_paths=read("--allow-host-path", spelling.folders, allow_host_path),

@@ -6,6 +6,7 @@ import pytest
 
 from modelwright.operator import spelling
 from modelwright.ports.errors import Invalid
+from modelwright.ports.workloads import Resources
 
 
 def test_lists_may_be_repeated_and_hold_commas() -> None:
@@ -41,6 +42,27 @@ def test_amounts_by_resource() -> None:
 def test_what_is_no_amount_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="not of the form"):
         spelling.quantities(text)
+
+
+@pytest.mark.parametrize(
+    ("request_", "limit", "fits"),
+    [
+        ("1Gi", "1024Mi", True),
+        ("1Gi", "1G", False),
+        ("100m", ".1", True),
+        ("101m", "0.1", False),
+        ("1e3", "1k", True),
+        ("2E", "1Ei", False),
+        ("0", "0", True),
+    ],
+)
+def test_nothing_sets_more_aside_than_it_may_use(request_: str, limit: str, fits: bool) -> None:
+    resources = Resources(requests={"memory": request_, "cpu": "64"}, limits={"memory": limit, "nvidia.com/gpu": "1"})
+    if fits:
+        spelling.check_resources(resources)
+        return
+    with pytest.raises(Invalid, match=f"sets memory={request_} aside, and may use memory={limit} at most"):
+        spelling.check_resources(resources)
 
 
 @pytest.mark.parametrize(

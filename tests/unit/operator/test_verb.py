@@ -40,6 +40,7 @@ def test_every_option_has_its_row_in_the_docs() -> None:
         ("--lease-duration=soon", "length of time"),
         ("--lease-renew-deadline=20s", "must be longer"),
         ("--build-limits=memory", "not of the form"),
+        ("--build-requests=memory=2Gi", "memory=1Gi at most"),
         ("--plain-http=http://registry", "HOST or HOST:PORT"),
         ("--allow-host-path=models", "absolute path"),
         ("--log-format=xml", "xml"),
