@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -17,7 +17,8 @@ from tests.contract.subjects import fresh_name
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient, Selection
 from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
 from modelwright.adapters.kubernetes.resource import EVENTS, NAMESPACES, Resource
-from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads
+from modelwright.adapters.kubernetes.watch import watch_once
+from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads, render_job, render_volume
 from modelwright.adapters.kubernetes.workloads.kinds import CLAIMS, JOBS, NODES, PODS, VOLUMES
 from modelwright.adapters.kubernetes.workloads.labels import volume_name
 from modelwright.ports.capabilities import StoragePolicy
@@ -219,6 +220,90 @@ async def test_the_same_task_again_writes_nothing(place: Place, workloads: Kuber
     assert [len(await place.only(resource, owner.uid)) for resource in (VOLUMES, CLAIMS, JOBS)] == [1, 1, 1]
 
 
+async def test_a_job_is_made_only_when_its_claim_is_bound(place: Place, workloads: KubernetesWorkloads) -> None:
+    owner = await place.owner()
+    following = [
+        asyncio.create_task(first(place, resource, done)) for resource, done in ((CLAIMS, bound), (JOBS, bool))
+    ]
+    await workloads.apply(a_task(owner))
+    async with asyncio.timeout(DEADLINE):
+        claim, job = await asyncio.gather(*following)
+    assert version_of(claim) < version_of(job)
+
+
+async def first(place: Place, resource: Resource, done: Callable[[JSON], bool]) -> JSON:
+    """The first state of any object of this kind here that is so."""
+    async with aclosing(watch_once(place.client, resource, "0", Selection(place.namespace), seconds=60)) as lines:
+        async for line in lines:
+            item: JSON = msgspec.json.decode(line.object)
+            if line.type in ("ADDED", "MODIFIED") and done(item):
+                return item
+    raise AssertionError(resource)
+
+
+def bound(claim: JSON) -> bool:
+    return bool(claim.get("status", {}).get("phase") == "Bound")
+
+
+def version_of(item: JSON) -> int:
+    return int(item["metadata"]["resourceVersion"])
+
+
+async def test_a_build_from_a_users_claim_waits_for_nothing(place: Place, workloads: KubernetesWorkloads) -> None:
+    owner = await place.owner()
+    await workloads.apply(a_task(owner, Claim("theirs")))
+    assert len(await place.only(JOBS, owner.uid)) == 1
+
+
+async def test_a_volume_that_does_not_fit_its_claim_keeps_the_build_from_a_job(
+    place: Place, workloads: KubernetesWorkloads
+) -> None:
+    owner = await place.owner()
+    task = a_task(owner)
+    body = render_volume.claim(task, NFS)
+    body["spec"]["resources"]["requests"]["storage"] = "1Ti"
+    made = await place.client.create(CLAIMS, place.namespace, body)
+    await workloads.apply(task)
+    await eventually(lambda: has_volume(place, owner))
+    await workloads.apply(task)
+    assert await place.only(JOBS, owner.uid) == []
+    await place.client.delete(CLAIMS, place.namespace, made["metadata"]["name"])
+    await place.pod(owner.uid)  # another claim is made in its place, and a volume for that one
+
+
+async def has_volume(place: Place, owner: Owner) -> bool:
+    return await place.only(VOLUMES, owner.uid) != []
+
+
+async def test_what_others_label_as_ours_says_nothing_of_our_builds(
+    place: Place, client: KubernetesClient, workloads: KubernetesWorkloads
+) -> None:
+    owner, elsewhere = await place.owner(), await a_namespace(client)
+    task = a_task(owner, Claim("theirs"))
+    await workloads.apply(task)
+    forged = render_job.job(task, task.action, SETTINGS)  # type: ignore[arg-type]
+    forged["metadata"] |= {"namespace": elsewhere, "ownerReferences": []}
+    await client.create(JOBS, elsewhere, forged)
+    pod = await Place(client, elsewhere).pod(owner.uid, but=(await place.pod(owner.uid))["metadata"]["uid"])
+    lie = report(result=replace(RESULT, digest="sha256:" + "e" * 64))
+    await say(client, PODS, pod, phase="Succeeded", containerStatuses=[ended(0, lie)])
+    await eventually(lambda: is_complete(Place(client, elsewhere), owner))
+    async with opened(client) as second:  # which has seen all of it at once
+        for each in (workloads, second):
+            await each.apply(task)
+            (status,) = await each.observe(owner.uid)
+            assert isinstance(status, TaskStatus)
+            assert status.phase == "Pending"
+    await succeed(place, owner)
+    assert (await until(workloads, owner, over)).result == RESULT
+
+
+async def a_namespace(client: KubernetesClient) -> str:
+    name = fresh_name("others")
+    await client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name
+
+
 @pytest.mark.parametrize("missing", [JOBS, CLAIMS])
 async def test_what_a_crash_has_left_out_is_made(client: KubernetesClient, place: Place, missing: Resource) -> None:
     owner = await place.owner()
@@ -370,6 +455,7 @@ async def test_a_result_that_went_with_its_pod_is_lost_and_may_be_tried_for_agai
         await client.delete(PODS, place.namespace, pod["metadata"]["name"])
     await eventually(lambda: is_gone(place, PODS, owner))
     async with KubernetesWorkloads(client, SETTINGS) as second:
+        await second.apply(a_task(owner))
         status = await until(second, owner, over)
     assert status.failure is not None
     assert (status.phase, status.failure.reason, status.failure.retryable) == ("Failed", "ResultLost", True)
@@ -397,8 +483,9 @@ async def test_a_node_that_is_missing_is_waited_for(place: Place, workloads: Kub
     async with asyncio.timeout(DEADLINE):
         async for changed in changes:  # whoever wants it is asked to apply it again
             await workloads.apply(task)
-            if changed == owner and await place.only(JOBS, owner.uid):
+            if changed == owner and await place.only(CLAIMS, owner.uid):
                 break
+    await place.pod(owner.uid)
     assert (await until(workloads, owner, lambda status: status.failure is None)).phase == "Pending"
 
 
@@ -534,9 +621,12 @@ async def test_another_operator_finds_what_the_first_has_left(client: Kubernetes
         await place.pod(owner.uid)
     await succeed(place, owner)
     async with opened(client) as second:
+        (seen,) = await second.observe(owner.uid)
+        assert isinstance(seen, TaskStatus)
+        assert seen.phase == "Pending"  # what a Job tells counts once its owner has been seen, and its namespace
+        await second.apply(a_task(owner))
         status = await until(second, owner, over)
         assert status.result == RESULT
-        await second.apply(a_task(owner))
         assert len(await place.only(JOBS, owner.uid)) == 1
         assert owner in await second.owners()
 

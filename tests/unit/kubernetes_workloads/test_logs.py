@@ -17,12 +17,17 @@ from modelwright.adapters.kubernetes.client import KubernetesClient
 from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads
 from modelwright.adapters.kubernetes.workloads.attend import last_progress
 from modelwright.ports.errors import Forbidden, NotFound
-from modelwright.ports.workloads import Progress, TaskStatus
+from modelwright.ports.workloads import BuildImage, Claim, Owner, Progress, Task, TaskStatus
 
 pytestmark = pytest.mark.anyio
 DEADLINE = 30.0
 RUNNING = container(running={})
 Log = Callable[[dict[str, list[str]]], bytes]
+TASK = Task(
+    name="b",
+    owner=Owner("v1", "ConfigMap", "a", "owner", "o"),
+    action=BuildImage(source=Claim("theirs"), repository="hub.example.com/m", tags=("v1",)),
+)
 
 
 def listed(kind: str, **body: Any) -> JSON:
@@ -31,8 +36,9 @@ def listed(kind: str, **body: Any) -> JSON:
         "batch.kubernetes.io/job-name": "b",
         "batch.kubernetes.io/controller-uid": "j",
     }
-    metadata = {"name": "b" if kind == "jobs" else "b-x", "namespace": "a", "uid": "j" if kind == "jobs" else "p"}
+    metadata: JSON = {"name": "b" if kind == "jobs" else "b-x", "namespace": "a", "uid": "j" if kind == "jobs" else "p"}
     metadata |= {"resourceVersion": "5", "creationTimestamp": at(0)}
+    metadata |= {"ownerReferences": [{"uid": "j", "controller": True}]} if kind == "pods" else {}
     return {"metadata": {**metadata, "labels": labels}, **body}
 
 
@@ -64,6 +70,7 @@ async def printing(log: Log, *containers: JSON, phase: str = "Running") -> Async
         KubernetesClient(Access(server=f"http://127.0.0.1:{port}", source="a test")) as client,
         KubernetesWorkloads(client, JobSettings(agent_image="a")) as workloads,
     ):
+        await workloads.apply(TASK)
         yield workloads
 
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 
@@ -86,7 +87,10 @@ class Attendant:
             self._tasks.forget(key)
             return None
         note.look_at = now + QUIET_SECONDS
-        if parts is None or parts.job is None:
+        if parts is None:
+            return None
+        if parts.job is None:
+            self._changed(uid)  # that a claim is not bound counts only after a while
             return None
         job, pod = parts.job, parts.pod
         if note.lost and note.about == job.metadata.uid:
@@ -99,7 +103,8 @@ class Attendant:
             return self._after(note, now, lambda: self._poll(uid, note, pod, now))
         note.since = 0.0
         if pod.spec.node_name:
-            return self._diagnose(uid, note, now, pod, NOT_STARTED_SECONDS, events.pod_failure)
+            read = partial(events.pod_failure, volume=parts.volume, node=pod.spec.node_name)
+            return self._diagnose(uid, note, now, pod, NOT_STARTED_SECONDS, read)
         self._changed(uid)  # some of what a Pod says of itself counts only after a while
         return None
 

@@ -11,6 +11,7 @@ from modelwright.adapters.kubernetes.workloads.nodes import Nodes
 from modelwright.adapters.kubernetes.workloads.render_job import job
 from modelwright.adapters.kubernetes.workloads.settings import JobSettings
 from modelwright.adapters.kubernetes.workloads.tasks import Mirrors, Parts
+from modelwright.adapters.kubernetes.workloads.waiting import BOUND
 from modelwright.ports.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from modelwright.ports.workloads import BuildImage, Failure, HostPath, Task
 
@@ -18,7 +19,7 @@ TRIES = 3
 
 
 class NotYet(Exception):
-    """An object of this name is being deleted: there can be a new one when it has gone."""
+    """Something has to happen first: a former object of this name to go, or the claim to be bound."""
 
 
 class Children:
@@ -45,7 +46,7 @@ class Children:
         )
 
     async def make(self, task: Task, action: BuildImage) -> Failure | None:
-        """Make what is missing: claim, volume, Job. Why nothing can be made yet, if so.
+        """Make what is missing: claim, volume, and the Job once these are bound. Why nothing can be made yet, if so.
 
         Raises NotYet, AlreadyExists (NameTaken), Invalid, and what the client raises.
         """
@@ -59,8 +60,15 @@ class Children:
                     return _no_node(source)
             claim = await self._make(self._mirrors.claims, task, namespace, name, render_volume.claim(task, source))
             await self._make_volume(task, render_volume.volume(task, source, claim.metadata.uid, hostname))
+            self._check_bound(task)
         await self._make(self._mirrors.jobs, task, namespace, name, wanted)
         return None
+
+    def _check_bound(self, task: Task) -> None:
+        """A Pod whose claim is not bound yet costs 10 seconds and more: scheduler and kubelet look again only then."""
+        claim = self._have(self._mirrors.claims, task, task.owner.namespace, task.name)
+        if claim is None or claim.status.phase != BOUND:
+            raise NotYet(task.name)
 
     async def _make_volume(self, task: Task, body: JSON) -> None:
         """Make it, after one that belongs to a former claim: that one takes no other."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
 import msgspec
 
 from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
 from modelwright.adapters.kubernetes.resource import EVENTS
+from modelwright.adapters.kubernetes.workloads import mount_words
+from modelwright.adapters.kubernetes.workloads.kinds import PersistentVolume
 from modelwright.ports.workloads import Failure
 
 _LIMIT = 100
-_PASSING = ("PVC is not bound", "no relationship found between node")
-"""What a node says of a claim for a moment, when it is asked to mount it just after it was bound: it tries again."""
-_MOUNT_FAILED = re.compile(r'^MountVolume\.\S+( initialization)? failed for volume "[^"]*"\s*:\s*')
-_RPC = re.compile(r"^rpc error: code = \w+ desc = ")
 
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
@@ -42,29 +39,25 @@ async def job_failure(client: KubernetesClient, namespace: str, uid: str) -> Fai
     return None
 
 
-async def pod_failure(client: KubernetesClient, namespace: str, uid: str) -> Failure | None:
-    """Why no container of a Pod that has a node is made. Raises what the client raises."""
+async def pod_failure(
+    client: KubernetesClient, namespace: str, uid: str, *, volume: PersistentVolume | None, node: str
+) -> Failure | None:
+    """Why no container of a Pod that has a node is made. `volume` is the one that we made for it, if we did.
+
+    Raises what the client raises.
+    """
     warnings = await _warnings(client, namespace, uid)
-    mounts = [event for event in warnings if event.reason in ("FailedMount", "FailedAttachVolume")]
-    lasting = [event for event in mounts if not any(words in event.message for words in _PASSING)]
+    mounts = [event.message for event in warnings if event.reason in ("FailedMount", "FailedAttachVolume")]
+    lasting = [said for said in mounts if not mount_words.heals(said)]
     # The kubelet also sums up that it has waited in vain, without saying for what.
-    for event in sorted(lasting, key=lambda event: event.message.startswith("Unable to attach or mount")):
-        return Failure(reason="MountFailed", message=mount_failed(event.message), retryable=True)
+    for said in sorted(lasting, key=mount_words.is_summary):
+        message = mount_words.cannot_be_mounted(said, volume, node)
+        return Failure(reason="MountFailed", message=message, retryable=True)
     for event in warnings:
         if event.reason == "FailedCreatePodSandBox":
             message = f"the node cannot begin the Pod: {event.message}"
             return Failure(reason="PodSandboxFailed", message=message, retryable=True)
     return None
-
-
-def mount_failed(message: str) -> str:
-    """Why a volume cannot be mounted, without the names that the node and we ourselves have for it."""
-    _, _, output = message.rpartition("\nOutput: ")  # of mount(8)
-    why = _RPC.sub("", _MOUNT_FAILED.sub("", output))
-    return (
-        f"the node cannot mount the model's storage: {' '.join(why.split())}: have that mended, or make a ModelVersion "
-        "with the right storage; this one goes on by itself once it can be mounted"
-    )
 
 
 def pod_refused(namespace: str, message: str) -> Failure:

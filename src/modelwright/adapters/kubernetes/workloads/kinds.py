@@ -22,9 +22,9 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 class Labels(msgspec.Struct, frozen=True, gc=False):
     """The labels that say whose a thing is; a Pod's Job is named by the Job controller's own."""
 
+    managed_by: str = msgspec.field(default="", name="app.kubernetes.io/managed-by")
     owner_uid: str = msgspec.field(default="", name="modelwright.dev/owner-uid")
     job_name: str = msgspec.field(default="", name="batch.kubernetes.io/job-name")
-    job_uid: str = msgspec.field(default="", name="batch.kubernetes.io/controller-uid")
 
 
 class Annotations(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +36,13 @@ class Annotations(msgspec.Struct, frozen=True, gc=False):
     name: str = msgspec.field(default="", name="modelwright.dev/owner-name")
 
 
+class Reference(msgspec.Struct, frozen=True, gc=False):
+    """One of the owners that the API server knows of."""
+
+    uid: str = ""
+    controller: bool = False
+
+
 class Metadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
     name: str = ""
     uid: str = ""
@@ -43,6 +50,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
     namespace: str = ""
     labels: Labels = Labels()
     annotations: Annotations = Annotations()
+    owner_references: tuple[Reference, ...] = ()
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
 
@@ -142,8 +150,24 @@ class ClaimRef(msgspec.Struct, frozen=True, gc=False):
     uid: str = ""
 
 
+class LocalSource(msgspec.Struct, frozen=True, gc=False):
+    path: str = ""
+
+
+class NfsSource(msgspec.Struct, frozen=True, gc=False):
+    server: str = ""
+    path: str = ""
+
+
+class CsiSource(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    volume_handle: str = ""
+
+
 class VolumeSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     claim_ref: ClaimRef = ClaimRef()
+    local: LocalSource | None = None
+    nfs: NfsSource | None = None
+    csi: CsiSource | None = None
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
@@ -154,6 +178,11 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False):
 
 Changed = Callable[[str], None]
 Child = Job | Pod | PersistentVolumeClaim | PersistentVolume
+
+
+def controller(child: Child) -> str:
+    """The UID of what made it and looks after it, empty if nothing does."""
+    return next((each.uid for each in child.metadata.owner_references if each.controller), "")
 
 
 def going(child: Child | None) -> bool:

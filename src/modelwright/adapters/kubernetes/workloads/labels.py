@@ -53,9 +53,14 @@ def owner_annotations(owner: Owner) -> dict[str, str]:
 
 
 def owner_of(child: Child) -> Owner:
-    """Whom a child says that it is for."""
+    """Whom a child says that it is for: somebody in its own namespace, whatever it says."""
     said: Annotations = child.metadata.annotations
-    return Owner(said.api_version, said.kind, said.namespace, said.name, child.metadata.labels.owner_uid)
+    return Owner(said.api_version, said.kind, namespace_of(child), said.name, child.metadata.labels.owner_uid)
+
+
+def namespace_of(child: Child) -> str:
+    """The namespace that it is for: of a volume, the claim's."""
+    return child.spec.claim_ref.namespace if isinstance(child, PersistentVolume) else child.metadata.namespace
 
 
 def task_of(child: Child) -> str:

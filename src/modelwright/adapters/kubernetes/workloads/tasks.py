@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from modelwright.adapters.kubernetes.client import KubernetesClient
-from modelwright.adapters.kubernetes.workloads import kinds, labels, status
-from modelwright.adapters.kubernetes.workloads.kinds import Job, PersistentVolume, PersistentVolumeClaim, Pod, going
+from modelwright.adapters.kubernetes.workloads import kinds, labels, status, waiting
+from modelwright.adapters.kubernetes.workloads.kinds import (
+    Job,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    controller,
+    going,
+)
 from modelwright.adapters.kubernetes.workloads.mirror import Mirror
 from modelwright.ports.workloads import Failure, Owner, Progress, TaskStatus
 
@@ -73,28 +80,49 @@ class Mirrors:
 
 
 class Tasks:
-    """Reads mirrors and notes; `open` are the Tasks that have not ended."""
+    """Reads mirrors and notes; `open` are the Tasks that have not ended.
+
+    Whoever may write Jobs in some namespace can give them any label. So an owner's Tasks are put together from its own
+    namespace alone, and before `know` has told which that is, nothing is believed of them but that they are there.
+    """
 
     def __init__(self, mirrors: Mirrors) -> None:
         self._mirrors = mirrors
+        self._known: dict[str, Owner] = {}
         self.open: dict[Key, Note] = {}
         self.refused: dict[Key, tuple[Owner, Failure]] = {}
         """Tasks of which nothing can be made yet."""
 
+    def know(self, owner: Owner) -> bool:
+        """This owner exists, as the store says. Whether that is new."""
+        before = self._known.get(owner.uid)
+        self._known[owner.uid] = owner
+        return before != owner
+
+    def owners_of(self, uid: str) -> Collection[Owner]:
+        """The owner, if it is known; else all that it may be."""
+        known = self._known.get(uid)
+        if known is not None:
+            return (known,)
+        return {labels.owner_of(child) for mirror in self._main for child in mirror.of(uid)}
+
     def parts(self, uid: str) -> dict[str, Parts]:
         """The objects of this owner by Task; a Task all of whose objects are going is gone."""
-        found: dict[str, Parts] = {}
-        for job in self._mirrors.jobs.of(uid):
-            found[job.metadata.name] = Parts(job=job)
-        for claim in self._mirrors.claims.of(uid):
-            found.setdefault(claim.metadata.name, Parts()).claim = claim
-        for volume in self._mirrors.volumes.of(uid):
-            found.setdefault(labels.task_of(volume), Parts()).volume = volume
-        for pod in self._mirrors.pods.of(uid):
-            parts = found.get(labels.task_of(pod))
-            if parts is not None and parts.job is not None and parts.job.metadata.uid == pod.metadata.labels.job_uid:
-                parts.pods.append(pod)
-        return {name: parts for name, parts in found.items() if any(parts.live)}
+        known = self._known.get(uid)
+        if known is not None:
+            return self._parts(uid, known.namespace)
+        return {
+            name: parts for namespace in self._namespaces(uid) for name, parts in self._parts(uid, namespace).items()
+        }
+
+    def trusted(self, uid: str) -> dict[str, Parts]:
+        """The same, empty while the owner is not known."""
+        return self.parts(uid) if uid in self._known else {}
+
+    def everywhere(self, uid: str, name: str) -> list[Parts]:
+        """What says that it is of this Task, in whatever namespace."""
+        found = [self._parts(uid, namespace).get(name) for namespace in self._namespaces(uid)]
+        return [parts for parts in found if parts is not None]
 
     def statuses(self, uid: str) -> tuple[TaskStatus, ...]:
         """How this owner's Tasks are doing, sorted by name."""
@@ -108,10 +136,11 @@ class Tasks:
 
     def owners(self) -> Iterator[Owner]:
         """Everybody who has objects that are not going, once for each."""
-        for mirror in (self._mirrors.jobs, self._mirrors.claims, self._mirrors.volumes):
+        for mirror in self._main:
             for child in mirror.all():
                 if not going(child):
-                    yield labels.owner_of(child)
+                    known = self._known.get(child.metadata.labels.owner_uid)
+                    yield known or labels.owner_of(child)
         for owner, _ in self.refused.values():
             yield owner
 
@@ -120,7 +149,39 @@ class Tasks:
         self.open.pop(key, None)
         self.refused.pop(key, None)
 
+    def forget_owner(self, uid: str) -> None:
+        """Nothing runs for it any more."""
+        self._known.pop(uid, None)
+
+    @property
+    def _main(self) -> tuple[Mirror[Any], ...]:
+        """Of what we make ourselves."""
+        return self._mirrors.jobs, self._mirrors.claims, self._mirrors.volumes
+
+    def _namespaces(self, uid: str) -> list[str]:
+        return sorted({labels.namespace_of(child) for mirror in self._main for child in mirror.of(uid)})
+
+    def _parts(self, uid: str, namespace: str) -> dict[str, Parts]:
+        found: dict[str, Parts] = {}
+        for job in self._mirrors.jobs.of(uid):
+            if job.metadata.namespace == namespace:
+                found[job.metadata.name] = Parts(job=job)
+        for claim in self._mirrors.claims.of(uid):
+            if claim.metadata.namespace == namespace:
+                found.setdefault(claim.metadata.name, Parts()).claim = claim
+        for volume in self._mirrors.volumes.of(uid):
+            if labels.namespace_of(volume) == namespace:
+                found.setdefault(labels.task_of(volume), Parts()).volume = volume
+        for pod in self._mirrors.pods.of(uid):
+            parts = found.get(labels.task_of(pod)) if pod.metadata.namespace == namespace else None
+            # By what its controller has written, never by labels alone.
+            if parts is not None and parts.job is not None and parts.job.metadata.uid == controller(pod):
+                parts.pods.append(pod)
+        return {name: parts for name, parts in found.items() if any(parts.live)}
+
     def _status(self, uid: str, name: str, parts: Parts) -> TaskStatus:
+        if uid not in self._known:
+            return TaskStatus(name=name, phase="Pending")
         key = (uid, name)
         job = None if going(parts.job) else parts.job
         pod = parts.pod if job is not None else None
@@ -129,10 +190,13 @@ class Tasks:
         known = note is not None and about is not None and note.about == about.metadata.uid
         if job is not None and note is not None and known and note.lost:
             return status.lost(name, job)
+        now = datetime.now(UTC)
         refused = self.refused.get(key)
         hint = refused[1] if refused is not None else note.hint if note is not None and known else None
+        if job is None:
+            hint = hint or waiting.unbound(parts.claim, now)
         progress = note.progress if note is not None else None
-        seen = status.task_status(name, job, pod, datetime.now(UTC), progress=progress, hint=hint)
+        seen = status.task_status(name, job, pod, now, progress=progress, hint=hint)
         if seen.phase in ("Succeeded", "Failed"):
             self.open.pop(key, None)
         elif note is None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from modelwright.adapters.kubernetes.workloads.kinds import Container, Pod, condition
+from modelwright.adapters.kubernetes.workloads.kinds import Container, PersistentVolumeClaim, Pod, condition
 from modelwright.ports.workloads import Failure
 
 SCHEDULED_AFTER = timedelta(seconds=10)
 BOUND_AFTER = timedelta(seconds=30)
 """How long it is in order that a Pod has no node, and a claim no volume: said at once, it would be said of each Pod."""
+
+BOUND = "Bound"
+"""The phase of a claim that has its volume."""
 
 IMAGE_FAULTS = frozenset(
     ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -36,6 +39,20 @@ def failure(pod: Pod, now: datetime) -> Failure | None:
     if unscheduled is None or unscheduled.reason != "Unschedulable":
         return None
     return _unscheduled(unscheduled.message, now - (pod.metadata.creation_timestamp or now))
+
+
+def unbound(claim: PersistentVolumeClaim | None, now: datetime) -> Failure | None:
+    """What keeps a build from a Job at all: its claim has no volume."""
+    if claim is None or claim.metadata.deletion_timestamp is not None or claim.status.phase == BOUND:
+        return None
+    if now - (claim.metadata.creation_timestamp or now) < BOUND_AFTER:
+        return None
+    where = f"-n {claim.metadata.namespace} {claim.metadata.name}"
+    text = (
+        f"its claim {claim.metadata.name} has not been bound to its volume (it is {claim.status.phase or 'new'}): "
+        f"`kubectl describe pvc {where}` says why; the build begins by itself once it is bound"
+    )
+    return Failure(reason="VolumeNotBound", message=text, retryable=True)
 
 
 def _of_container(container: Container) -> Failure | None:

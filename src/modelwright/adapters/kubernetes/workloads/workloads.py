@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from modelwright.adapters.kubernetes.client import KubernetesClient
-from modelwright.adapters.kubernetes.workloads import labels, logs
+from modelwright.adapters.kubernetes.workloads import logs
 from modelwright.adapters.kubernetes.workloads.attend import Attendant
 from modelwright.adapters.kubernetes.workloads.changes import Changes
 from modelwright.adapters.kubernetes.workloads.children import Children, NotYet
@@ -39,7 +39,6 @@ class KubernetesWorkloads:
         self._changes = Changes()
         self._attendant = Attendant(client, self._mirrors, self._tasks, self._changed, self._changes.tell)
         self._told: dict[str, object] = {}
-        self._owners: dict[str, Owner] = {}
         self._unfinished = Unfinished(self._make, self._changes.tell)
         self._running: list[asyncio.Task[None]] = []
 
@@ -81,6 +80,8 @@ class KubernetesWorkloads:
         here, AlreadyExists (NameTaken), and what the API server refuses."""
         task, action = self._supported(workload)
         await self._mirrors.filled()
+        if self._tasks.know(task.owner):
+            self._remember(task.owner.uid)
         if not self._children.complete(task, action):
             await self._make(task, action)
 
@@ -93,8 +94,7 @@ class KubernetesWorkloads:
         """Delete its objects; they are gone, or going, when this returns."""
         await self._mirrors.filled()
         await self._unfinished.drop(owner_uid, name)
-        parts = self._tasks.parts(owner_uid).get(name)
-        if parts is not None:
+        for parts in self._tasks.everywhere(owner_uid, name):
             await self._children.remove(parts)
         self._tasks.forget((owner_uid, name))
         self._remember(owner_uid)
@@ -134,8 +134,8 @@ class KubernetesWorkloads:
             self._unfinished.add(task, action)
         self._tasks.refused.pop(key, None)
         if refused is not None:
-            self._owners[owner.uid] = owner
             self._tasks.refused[key] = (owner, refused)
+        self._tasks.know(owner)  # what was there of it may have gone meanwhile, and the owner been forgotten
         self._remember(owner.uid)
 
     def _changed(self, uid: str) -> None:
@@ -143,9 +143,9 @@ class KubernetesWorkloads:
         self._unfinished.wake(uid)
         if self._told.get(uid, ()) == self._tasks.seen(uid):
             return
-        owner = self._owner(uid)
+        owners = self._tasks.owners_of(uid)
         self._remember(uid)
-        if owner is not None:
+        for owner in owners:
             self._changes.tell(owner)
 
     def _remember(self, uid: str) -> None:
@@ -155,23 +155,15 @@ class KubernetesWorkloads:
             self._told[uid] = seen
             return
         self._told.pop(uid, None)
-        self._owners.pop(uid, None)
-
-    def _owner(self, uid: str) -> Owner | None:
-        if uid not in self._owners:
-            for parts in self._tasks.parts(uid).values():
-                child = parts.job or parts.claim or parts.volume
-                if child is not None:
-                    self._owners[uid] = labels.owner_of(child)
-        return self._owners.get(uid)
+        self._tasks.forget_owner(uid)
 
     async def _logs(self, owner_uid: str, name: str, *, follow: bool) -> AsyncIterator[bytes]:
         await self._mirrors.filled()
-        if name not in self._tasks.parts(owner_uid):
+        if name not in self._tasks.trusted(owner_uid):
             raise NotFound(f"nothing of the name {name!r} runs for this owner")
 
         def current() -> Parts | None:
-            return self._tasks.parts(owner_uid).get(name)
+            return self._tasks.trusted(owner_uid).get(name)
 
         async with aclosing(logs.read(self._client, current, follow=follow)) as chunks:
             async for chunk in chunks:
