@@ -92,8 +92,10 @@ def describe(cluster: Cluster) -> None:
         print(f"# NFS: {cluster.state.storage.server}:{path} is {folder}")
     print(f"# registry: {cluster.registry} (plain http)")
     print(f"# private registry: {private.host}, user {private.user}, password {private.password}, CA {private.ca_file}")
+    print(f'# in your shell: eval "$(.venv/bin/python -m tests.cluster.rig status --name {cluster.name})"')
     print(f"export PATH={cluster.programs}:$PATH")
     print(f"export KUBECONFIG={cluster.kubeconfig}")
+    print(f"export REGISTRY={cluster.registry}")
 
 
 if __name__ == "__main__":
