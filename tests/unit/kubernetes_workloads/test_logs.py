@@ -103,6 +103,9 @@ async def test_progress_is_found_in_the_last_lines() -> None:
         (b'{"bytesDone": 1, "bytesTotal": 2}\n{"bytesDone": 2, "bytesTotal": 2}\nwords', Progress(2, 2)),
         (b'{"bytesDone": 1, "bytesTotal": 2}\n{"bytesDone": 2, "byt', Progress(1, 2)),
         (b'{"other": 1}\n', None),
+        (b'{"bytesDone": -1, "bytesTotal": 2}\n', None),
+        (b'{"bytesDone": 1, "bytesTotal": 9223372036854775808}\n', None),
+        (b'{"bytesDone": 1, "bytesTotal": 2}\n{"x":' + 9000 * b"[", Progress(1, 2)),
     ],
 )
 def test_the_last_whole_line_of_progress_counts(text: bytes, progress: Progress | None) -> None:

@@ -43,9 +43,15 @@ EXPIRED = refused(410, "Expired", "too old resource version")
 
 @asynccontextmanager
 async def mirrored(*replies: bytes) -> AsyncIterator[tuple[Mirror[Job], list[Asked], list[str]]]:
-    """A mirror of a server that gives these answers in turn, and none after the last."""
+    """A mirror of a server that gives these answers in turn, and none after the last. Who is told stumbles over one."""
     requests: list[Asked] = []
     changed: list[str] = []
+
+    def told(uid: str) -> None:
+        changed.append(uid)
+        if uid == "stumbles":
+            raise RecursionError(uid)
+
     silent = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,7 +68,7 @@ async def mirrored(*replies: bytes) -> AsyncIterator[tuple[Mirror[Job], list[Ask
         listening(talk) as port,
         KubernetesClient(Access(server=f"http://127.0.0.1:{port}", source="a test")) as client,
     ):
-        mirror = Mirror(client, JOBS, Job, changed.append)
+        mirror = Mirror(client, JOBS, Job, told)
         running = asyncio.create_task(mirror.run())
         try:
             yield mirror, requests, changed
@@ -183,4 +189,13 @@ async def test_what_cannot_be_read_or_is_nobodys_is_passed_over() -> None:
     async with mirrored(a_list(bad, a_job("a", 1), a_job("theirs", 2, owner="")), watch) as (mirror, requests, _):
         await until(lambda: len(requests) == 3)
         assert names(mirror) == ["a"]
+        assert "resourceVersion=12" in requests[2].target
+
+
+async def test_one_that_the_listener_stumbles_over_keeps_no_other_from_being_seen() -> None:
+    watch = lines(("ADDED", a_job("c", 11, owner="stumbles")), ("ADDED", a_job("d", 12)))
+    async with mirrored(a_list(a_job("a", 1, owner="stumbles"), a_job("b", 2)), watch) as (mirror, requests, changed):
+        await until(lambda: len(requests) == 3)
+        assert names(mirror) == ["a", "b", "c", "d"]
+        assert changed == ["stumbles", "o", "stumbles", "o"]
         assert "resourceVersion=12" in requests[2].target

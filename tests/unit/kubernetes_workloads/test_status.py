@@ -119,6 +119,28 @@ def test_the_end_of_a_log_is_shown_where_there_is_no_report() -> None:
     assert len(status.failure.message) < 2000
 
 
+@pytest.mark.parametrize("reason", ["", "two words", "a\nb", "X" * 101, "é"])
+def test_a_reason_that_is_none_is_not_taken_over(reason: str) -> None:
+    told = Report(failure=Failure(reason, "nothing there"))
+    status = of(a_job(), a_pod("Failed", containerStatuses=[terminated(1, told)]))
+    assert reason_of(status) == "BuildFailed"
+
+
+@pytest.mark.parametrize("message", [Report(failure=Failure("Bad", "a\x1b[2J\x9bb")), "a\x1b[2J\x9bb"])
+def test_what_a_build_says_moves_no_cursor(message: str | Report) -> None:
+    status = of(a_job(), a_pod("Failed", containerStatuses=[terminated(1, message)]))
+    assert status.failure is not None
+    assert status.failure.message.endswith("a\ufffd[2J\ufffdb")
+
+
+def test_a_job_that_somebody_suspends_says_so() -> None:
+    status = of(a_job(condition("Suspended")), None)
+    assert (status.phase, reason_of(status)) == ("Pending", "JobSuspended")
+    assert status.failure is not None
+    assert "kubectl patch job b -n vision" in status.failure.message
+    assert of(a_job(condition("Suspended", status="False")), None).failure is None
+
+
 def test_a_deadline_is_told_although_the_pod_is_gone() -> None:
     job = a_job(condition("Failed", "DeadlineExceeded", "Job was active longer than specified deadline"))
     for pod in (None, a_pod("Failed", containerStatuses=[terminated(1, failing("Interrupted", retryable=True))])):
@@ -134,7 +156,10 @@ def test_a_pod_that_was_made_to_end_waits_for_the_word_of_its_job() -> None:
     assert reason_of(of(a_job(FAILED), pod)) == "Interrupted"
 
 
-@pytest.mark.parametrize("message", ["", "not ours", '{"failure": null}'])
+DEEP = f'{{"x":{"[" * 4000}'
+
+
+@pytest.mark.parametrize("message", ["", "not ours", '{"failure": null}', DEEP, "\x00\x1b[2J"])
 def test_a_success_without_a_result_is_tried_again(message: str) -> None:
     status = of(a_job(DONE), a_pod("Succeeded", containerStatuses=[terminated(message=message)]))
     assert (status.phase, reason_of(status)) == ("Failed", "ResultLost")

@@ -34,6 +34,7 @@ NOT_STARTED_SECONDS = 5.0
 DIAGNOSE_SECONDS = 20.0
 REFUSED_SECONDS = 5.0
 TAIL_LINES = 20
+MOST_BYTES = 2**63 - 1
 
 _PROGRESS = msgspec.json.Decoder(Progress)
 
@@ -161,11 +162,13 @@ class Attendant:
 
 
 def last_progress(text: bytes) -> Progress | None:
-    """The last line that tells how far a build is."""
+    """The last line that tells how far a build is; one that cannot be true tells nothing."""
     for line in reversed(text.splitlines()):
         if line.startswith(b"{"):
             try:
-                return _PROGRESS.decode(line)
-            except msgspec.DecodeError:
+                told = _PROGRESS.decode(line)
+            except (msgspec.DecodeError, RecursionError):
                 continue
+            if 0 <= told.bytes_done <= MOST_BYTES and 0 <= told.bytes_total <= MOST_BYTES:
+                return told
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
 from modelwright.adapters.kubernetes.workloads import render_volume
 from modelwright.adapters.kubernetes.workloads.kinds import Changed, going
-from modelwright.adapters.kubernetes.workloads.labels import volume_name
+from modelwright.adapters.kubernetes.workloads.labels import MANAGER, volume_name
 from modelwright.adapters.kubernetes.workloads.mirror import C, Mirror
 from modelwright.adapters.kubernetes.workloads.nodes import Nodes
 from modelwright.adapters.kubernetes.workloads.render_job import job
@@ -125,7 +125,7 @@ class Children:
             there = mirror.decode(await self._client.get_bytes(mirror.resource, namespace, name))
         except NotFound:
             return  # it has just gone
-        if there.metadata.labels.owner_uid != task.owner.uid:
+        if there.metadata.labels.owner_uid != task.owner.uid or there.metadata.labels.managed_by != MANAGER:
             raise AlreadyExists(
                 f"there is a {mirror.resource.kind} {name} already that belongs to something else"
                 f"{f' (namespace {namespace})' if namespace else ''}: delete it, or give this object another name",

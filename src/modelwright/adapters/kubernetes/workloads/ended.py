@@ -15,6 +15,7 @@ from modelwright.ports.workloads import BuildResult, Failure
 SHOWN = 1500
 """Characters of a log that are shown: its end says what happened."""
 
+_REASON = re.compile(r"[A-Z][A-Za-z0-9]{0,99}")
 _REPORT = msgspec.json.Decoder(Report)
 _REFUSED = (
     (re.compile(r"UNAUTHORIZED|unexpected status code 401|401 Unauthorized"), "RegistryUnauthorized"),
@@ -29,7 +30,12 @@ def result(pod: Pod) -> BuildResult | None:
     containers = pod.status.container_statuses or ()
     ended = containers[-1].state.terminated if containers else None
     report = read(ended.message) if ended is not None else None
-    return report.result if report is not None else None
+    told = report.result if report is not None else None
+    if told is None:
+        return None
+    return msgspec.structs.replace(
+        told, metrics_ignored=plain(told.metrics_ignored), provenance_refused=plain(told.provenance_refused)
+    )
 
 
 def failure(pod: Pod) -> Failure:
@@ -49,17 +55,22 @@ def finished_at(pod: Pod) -> datetime | None:
 
 
 def read(message: str) -> Report | None:
-    """The report in a termination message, None if it is something else."""
+    """The report in a termination message, None if it is something else, whoever has written it."""
     try:
         return _REPORT.decode(message)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def plain(text: str) -> str:
+    """Without what would move the cursor of the terminal that it is read on."""
+    return "".join(each if each.isprintable() or each == "\n" else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def _of_container(name: str, ended: Terminated, pod: Pod) -> Failure:
     report = read(ended.message)
-    if report is not None and report.failure is not None:
-        return report.failure
+    if report is not None and report.failure is not None and _REASON.fullmatch(report.failure.reason):
+        return msgspec.structs.replace(report.failure, message=plain(report.failure.message))
     if ended.reason == "OOMKilled":
         return Failure(
             reason="OOMKilled",
@@ -92,5 +103,5 @@ def _of_words(name: str, ended: Terminated) -> Failure:
 
 
 def _shown(text: str) -> str:
-    text = text.strip()
+    text = plain(text.strip())
     return text if len(text) <= SHOWN else f"...{text[-SHOWN:]}"

@@ -9,10 +9,11 @@ from modelwright.adapters.kubernetes.workloads.kinds import Annotations, Child, 
 from modelwright.ports.workloads import Owner
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "modelwright"
 COMPONENT = "app.kubernetes.io/component"
 OWNER_UID = "modelwright.dev/owner-uid"
 TASK = "modelwright.dev/task"
-OURS = Selection(labels=f"{MANAGED_BY}=modelwright")
+OURS = Selection(labels=f"{MANAGED_BY}={MANAGER}")
 
 
 def volume_name(namespace: str, name: str) -> str:
@@ -23,7 +24,7 @@ def volume_name(namespace: str, name: str) -> str:
 
 def labels(owner: Owner) -> dict[str, str]:
     """The same on Job, Pod, claim and volume."""
-    return {MANAGED_BY: "modelwright", COMPONENT: "build", OWNER_UID: owner.uid}
+    return {MANAGED_BY: MANAGER, COMPONENT: "build", OWNER_UID: owner.uid}
 
 
 def metadata(owner: Owner, name: str, *, namespaced: bool = True) -> JSON:

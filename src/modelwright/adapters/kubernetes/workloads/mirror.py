@@ -179,18 +179,25 @@ class Mirror(Generic[C]):
 
     def _absorb_item(self, item: C) -> None:
         if self._put(item):
-            self._changed(item.metadata.labels.owner_uid)
+            self._tell(item.metadata)
 
     def _go(self, metadata: Metadata) -> None:
         before = self._drop(metadata)
         if before is not None:  # who had it, whatever its labels say now
-            self._changed(before.metadata.labels.owner_uid)
+            self._tell(before.metadata)
+
+    def _tell(self, metadata: Metadata) -> None:
+        """One object that whoever listens stumbles over must not keep all others from being seen."""
+        try:
+            self._changed(metadata.labels.owner_uid)
+        except Exception:
+            log.exception("%s %s/%s: unexpected error", self.resource.kind, metadata.namespace, metadata.name)
 
     def _read(self, raw: msgspec.Raw) -> C | None:
         """One object that cannot be read must not keep all others from being seen."""
         try:
             return self._decoder.decode(raw)
-        except msgspec.DecodeError as fault:
+        except (msgspec.DecodeError, RecursionError) as fault:
             log.error("passed over an object of %s: %s", self.resource.qualified, fault)
             return None
 

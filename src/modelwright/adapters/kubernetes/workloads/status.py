@@ -38,7 +38,9 @@ def task_status(
     if over is not None:
         return over
     if pod is None:
-        return TaskStatus(name=name, phase="Running" if has_ended(job) else "Pending", failure=hint)
+        if has_ended(job):
+            return TaskStatus(name=name, phase="Running")
+        return TaskStatus(name=name, phase="Pending", failure=_suspended(job) or hint)
     if unreachable(pod):
         return TaskStatus(name=name, phase="Pending", failure=_node_lost(pod), node_name=pod.spec.node_name)
     if has_ended(job) or (waiting.started(pod) and not disrupted(pod)):
@@ -93,6 +95,18 @@ def _over(name: str, job: Job | None, pod: Pod | None) -> TaskStatus | None:
             name=name, phase="Failed", failure=ended.failure(pod), finished_at=at, node_name=pod.spec.node_name
         )
     return None
+
+
+def _suspended(job: Job | None) -> Failure | None:
+    """By somebody, or by what admits Jobs one after the other: such a Job makes no Pod, and says so nowhere else."""
+    if job is None or condition(job.status.conditions, "Suspended") is None:
+        return None
+    name, namespace = job.metadata.name, job.metadata.namespace
+    text = (
+        f"the Job {name} of the build is suspended, by somebody or by what queues Jobs in this cluster: it begins when "
+        f"""that lets it, or by kubectl patch job {name} -n {namespace} -p '{{"spec":{{"suspend":false}}}}'"""
+    )
+    return Failure(reason="JobSuspended", message=text, retryable=True)
 
 
 def _node_lost(pod: Pod) -> Failure:
