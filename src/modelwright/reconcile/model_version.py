@@ -17,7 +17,7 @@ from modelwright.api.model_version import ModelVersion, ModelVersionStatus
 from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.workloads import BuildImage, BuildResult, Failure, Placement, Task, TaskStatus
 from modelwright.ports.workloads import Progress as SeenProgress
-from modelwright.reconcile import build_words, conditions, names, owners, requests
+from modelwright.reconcile import build_result, build_words, conditions, names, owners, requests
 from modelwright.reconcile.findings import first_finding
 from modelwright.reconcile.model_version_checks import CHECKS
 from modelwright.reconcile.plan import Notice, Plan
@@ -31,6 +31,8 @@ SUCCEEDED = "ImageBuildSucceeded"
 FAILED = "ImageBuildFailed"
 MODEL_GROUP = "model.kubedl.io"
 PROGRESS_STEPS = 50
+CLOCKS_DIFFER = timedelta(minutes=1)
+"""A build that ended further in the future than this was timed by a wrong clock, and no pause is counted from it."""
 
 
 class Observed(msgspec.Struct, frozen=True):
@@ -146,8 +148,17 @@ def attempt(version: ModelVersion, observed: Observed, now: datetime) -> Plan:
     if seen is None or seen.phase in ("Pending", "Running"):
         return building(version, task, seen, number, now)
     if seen.phase == "Succeeded" and seen.result is not None:
-        return succeeded(version, seen, now)
+        refused = build_result.refused(seen.result, action_of(task))
+        if refused is None:
+            return succeeded(version, seen, now)
+        seen = msgspec.structs.replace(seen, phase="Failed", failure=refused)
     return failed(version, observed, task, seen, now)
+
+
+def action_of(task: Task) -> BuildImage:
+    """What a version's Task does: it builds."""
+    assert isinstance(task.action, BuildImage)  # noqa: S101 - made so by `build_task`
+    return task.action
 
 
 def build_task(version: ModelVersion, observed: Observed, number: int) -> Task:
@@ -213,7 +224,7 @@ def succeeded(version: ModelVersion, seen: TaskStatus, now: datetime) -> Plan:
         resolved_image=result.resolved,
         image_build_phase=SUCCEEDED,
         attempts=max(version.status.attempts, 1),
-        finish_time=seen.finished_at or now,
+        finish_time=min(seen.finished_at or now, now),
         size_bytes=result.size_bytes,
         file_count=result.files,
         metrics=result.metrics,
@@ -237,8 +248,9 @@ def failed(version: ModelVersion, observed: Observed, task: Task, seen: TaskStat
     failure = seen.failure or Failure(reason="BuildFailed", message="the build ended without a result", retryable=True)
     if not failure.retryable or number >= ATTEMPTS:
         return given_up(version, failure, number, now)
-    due = (seen.finished_at or now) + timedelta(seconds=retry_delay(version.metadata.uid, number))
-    if due <= now:
+    delay = timedelta(seconds=retry_delay(version.metadata.uid, number))
+    due = (seen.finished_at or now) + delay
+    if due <= now or due > now + delay + CLOCKS_DIFFER:
         following = msgspec.structs.replace(version.status, attempts=number + 1)
         return attempt(msgspec.structs.replace(version, status=following), observed, now)
     return waiting(version, task, failure, number, due - now, now)

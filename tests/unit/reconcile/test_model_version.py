@@ -93,6 +93,53 @@ def test_a_build_that_succeeded_becomes_an_image_with_a_digest() -> None:
     assert reason(after.status.conditions) == "ImageBuilt"
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"digest": "sha256:evil", "resolved": "127.0.0.1:5000/modelhub/digits@sha256:evil"},
+        {"digest": f"{DIGEST}\n", "resolved": f"127.0.0.1:5000/modelhub/digits@{DIGEST}\n"},
+        {"digest": "sha512:" + "ab" * 64, "resolved": "127.0.0.1:5000/modelhub/digits@sha512:" + "ab" * 64},
+        {"resolved": f"evil.test/modelhub/digits@{DIGEST}"},
+        {"resolved": f"127.0.0.1:5000/modelhub/other@{DIGEST}"},
+        {"resolved": f"127.0.0.1:5000/library/modelhub/digits@{DIGEST}"},
+        {"resolved": "127.0.0.1:5000/modelhub/digits@sha256:" + "cd" * 32},
+        {"tag": ""},
+        {"tag": "latest"},
+        {"size_bytes": -1},
+        {"size_bytes": 2**63},
+        {"files": 2**31},
+        {"metrics": {str(number): 1.0 for number in range(129)}},
+        {"metrics": {"loss": float("inf")}},
+    ],
+)
+def test_an_image_that_was_not_asked_for_is_not_believed(lie: dict[str, Any]) -> None:
+    done = task(running_task(version()), "Succeeded", result=result(**lie), finished_at=NOW)
+    after = plan(version(), done)
+    assert after.status.image_digest == ""
+    assert reason(after.status.conditions) == "ResultNotBelieved"
+    assert "127.0.0.1:5000/modelhub/digits" in after.status.message
+    assert after.keep == {done.name}
+    assert after.warn
+
+
+def test_a_repository_of_docker_hub_may_be_spelled_in_full() -> None:
+    subject = version(image_repo="docker.io/digits")
+    full = result(resolved=f"docker.io/library/digits@{DIGEST}")
+    after = plan(subject, task(running_task(subject), "Succeeded", result=full, finished_at=NOW))
+    assert after.status.resolved_image == full.resolved
+
+
+def test_a_version_is_not_finished_in_the_future_whatever_the_clock_of_a_node_says() -> None:
+    done = task(running_task(version()), "Succeeded", result=result(), finished_at=NOW + seconds(3600))
+    assert plan(version(), done).status.finish_time == NOW
+
+
+@pytest.mark.parametrize("ahead", [-7200, 7200])
+def test_a_clock_that_is_hours_off_keeps_no_retry_waiting_for_hours(ahead: float) -> None:
+    failed = task(running_task(version()), "Failed", failure=failure(), finished_at=NOW + seconds(ahead))
+    assert plan(version(), failed).status.attempts == 2
+
+
 def test_a_version_that_is_built_is_never_built_again() -> None:
     subject = built()
     assert plan(subject).workloads == ()
