@@ -34,6 +34,13 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         yield running
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They need no nodes, and no right on the machine: what is built for the contract tests, and two programs more."""
+    for item in items:
+        if "plane" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.apiserver)
+
+
 def _need(missing: list[str], folder: Path) -> None:
     if not missing:
         return
