@@ -339,6 +339,60 @@ async def test_a_name_that_is_somebody_elses_is_left_alone(place: Place, workloa
     assert len(await workloads.observe(first.uid)) == 1
 
 
+async def test_a_job_that_a_user_takes_our_label_from_is_told_and_never_made_twice(
+    place: Place, workloads: KubernetesWorkloads
+) -> None:
+    owner = await place.owner()
+    task = a_task(owner, Claim("theirs"))
+    await workloads.apply(task)
+    unlabelled: JSON = {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}}
+    await place.client.merge_patch(JOBS, place.namespace, "build-1", unlabelled)
+    await eventually(lambda: unseen(workloads, owner))
+    with pytest.raises(AlreadyExists) as error:
+        await workloads.apply(task)
+    assert error.value.reason == "NameTaken"
+    await place.client.delete(JOBS, place.namespace, "build-1")
+    await eventually(lambda: made_again(place, workloads, task))
+
+
+async def unseen(workloads: KubernetesWorkloads, owner: Owner) -> bool:
+    return await workloads.observe(owner.uid) == ()
+
+
+async def made_again(place: Place, workloads: KubernetesWorkloads, task: Task) -> bool:
+    try:
+        await workloads.apply(task)
+    except AlreadyExists:
+        return False  # it is still going
+    return len(await place.only(JOBS, task.owner.uid)) == 1
+
+
+@pytest.mark.parametrize("resource", [JOBS, CLAIMS, VOLUMES])
+async def test_what_a_user_deletes_in_the_middle_keeps_no_build_from_its_end(
+    place: Place, workloads: KubernetesWorkloads, resource: Resource
+) -> None:
+    owner = await place.owner()
+    task = a_task(owner)
+    await workloads.apply(task)
+    before = await place.pod(owner.uid)
+    namespace = place.namespace if resource.namespaced else ""
+    name = "build-1" if resource.namespaced else volume_name(place.namespace, "build-1")
+    await place.client.delete(resource, namespace, name)
+    if resource is JOBS:
+        await eventually(lambda: made_again(place, workloads, task))
+        await eventually(lambda: is_other_pod(place, owner, before))
+    await succeed(place, owner)
+    await until(workloads, owner, over)
+    await workloads.remove(owner.uid, "build-1")
+    await eventually(lambda: nothing_left(place, owner))
+
+
+async def is_other_pod(place: Place, owner: Owner, before: JSON) -> bool:
+    """Whether the Pod is that of the new Job alone."""
+    found = [pod["metadata"]["uid"] for pod in await place.only(PODS, owner.uid)]
+    return len(found) == 1 and before["metadata"]["uid"] not in found
+
+
 async def test_what_this_place_cannot_do_is_refused(place: Place, client: KubernetesClient) -> None:
     owner = await place.owner()
     settings = replace(SETTINGS, storage_policy=StoragePolicy(create_volumes=False))
