@@ -1,8 +1,8 @@
-"""Run every check and every suite, one after the other, and print each with its time.
+"""Run every check and every suite, and print each with its time.
 
-    run.py             everything
+    run.py             everything, in two lanes side by side: tests wait more than they work
     run.py lint        the checks alone
-    run.py SUITE ...   these suites alone
+    run.py SUITE ...   these suites alone, one after the other
 
 What cannot run on this machine is left out by name and reason; with CI=true nothing is left out.
 """
@@ -14,7 +14,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BIN = pathlib.Path(sys.executable).parent
@@ -26,7 +30,8 @@ CHECKS = {
     "generated": ["python", "-m", "modelwright.api.generate", "--check"],
     "types": ["mypy"],
 }
-SUITES = ("unit", "contract", "integration", "e2e", "cluster", "tensorflow")
+LANES = (("cluster", "e2e"), ("unit", "integration", "contract", "tensorflow"))
+"""What waits most begins first; unit tests on other Pythons follow in the second lane."""
 OTHER_PYTHONS = ("3.12", "3.13")
 
 
@@ -49,15 +54,24 @@ def lint() -> bool:
 
 
 def suite(name: str, python: pathlib.Path = BIN / "python") -> bool:
+    """Run one suite; what it prints comes in one piece at its end, since another may run beside it."""
     label = f"suite {name}" + ("" if python.parent == BIN else f" ({python.parent.parent.name})")
-    return run(label, [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/{name}"])
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=10", f"tests/{name}"]
+    print(f"--- {label}: started", flush=True)
+    began = time.monotonic()
+    with tempfile.TemporaryFile("w+") as output:
+        done = subprocess.run(command, cwd=ROOT, stdout=output, stderr=output).returncode == 0
+        seconds = time.monotonic() - began
+        output.seek(0)
+        print(f"{output.read()}--- {label}: {'ok' if done else 'FAILED'} in {seconds:.0f} s", flush=True)
+    return done
 
 
 def tools() -> bool:
     """Install what the contract and end-to-end suites run against, where that is possible."""
     possible = shutil.which("apt-get") and os.geteuid() == 0 and shutil.which("go")
     if possible or CI:
-        return run("tools", [sys.executable, "tests/tools/install.py"])
+        return run("tools", [sys.executable, "tests/tools/install.py", *(["--cluster"] if cluster_asked_for() else [])])
     print("--- tools: left out (they need Debian, root and Go); tests that need them say so", flush=True)
     return True
 
@@ -115,9 +129,14 @@ def install(program: str, venv: pathlib.Path, lock: str) -> None:
     subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], cwd=ROOT, check=True)
 
 
+def cluster_asked_for() -> bool:
+    """Whether one may be started on this machine."""
+    return CI or os.environ.get("MODELWRIGHT_TEST_CLUSTER") == "1"
+
+
 def cluster() -> pathlib.Path | None:
     """The environment for the tests on a real cluster; None where nobody has asked for one on this machine."""
-    if CI or os.environ.get("MODELWRIGHT_TEST_CLUSTER") == "1" or os.environ.get("MODELWRIGHT_TEST_KUBECONFIG"):
+    if cluster_asked_for() or os.environ.get("MODELWRIGHT_TEST_KUBECONFIG"):
         return BIN / "python"
     print(
         "--- suite cluster: left out, it installs programs and makes network namespaces, mounts and cgroups as root; "
@@ -135,9 +154,28 @@ def suite_of(name: str) -> bool:
 
 
 def everything() -> bool:
-    results = [lint(), tools(), *(suite_of(name) for name in SUITES)]
-    pythons = [python for version in OTHER_PYTHONS if (python := other_python(version)) is not None]
-    return all([*results, *(suite("unit", python) for python in pythons)])
+    """Checks and tools, then the lanes."""
+    first = [lint(), tools()]
+    with ThreadPoolExecutor(len(LANES)) as pool:
+        waiting, working = LANES
+        others = [partial(unit_on, version) for version in OTHER_PYTHONS]
+        lanes = [
+            pool.submit(lane, [partial(suite_of, name) for name in waiting]),
+            pool.submit(lane, [*(partial(suite_of, name) for name in working), *others]),
+        ]
+        return all([*first, *(each.result() for each in lanes)])
+
+
+def lane(steps: list[Callable[[], bool]]) -> bool:
+    """One after the other; one that fails stops none."""
+    results = [step() for step in steps]
+    return all(results)
+
+
+def unit_on(version: str) -> bool:
+    """The unit tests on another Python; True too if that is not here."""
+    python = other_python(version)
+    return python is None or suite("unit", python)
 
 
 if __name__ == "__main__":
@@ -147,6 +185,5 @@ if __name__ == "__main__":
     elif wanted == ["lint"]:
         succeeded = lint()
     else:
-        results = [suite_of(name) for name in wanted]
-        succeeded = all(results)
+        succeeded = lane([partial(suite_of, name) for name in wanted])
     sys.exit(0 if succeeded else 1)
