@@ -220,6 +220,14 @@ def test_an_image_that_cannot_be_pulled_is_told_in_one_way() -> None:
     assert first == second
 
 
+@pytest.mark.parametrize(("name", "setting"), [("build", "build.image"), ("kaniko", "build.kanikoImage")])
+def test_an_image_that_cannot_be_pulled_is_told_with_the_setting_that_names_it(name: str, setting: str) -> None:
+    waiting = container(name, waiting={"reason": "ErrImagePull", "message": "not found"})
+    failure = of(a_job(), a_pod("Pending", containerStatuses=[waiting])).failure
+    assert failure is not None
+    assert f"the Helm values {setting} and build.imagePullSecrets" in failure.message
+
+
 def test_what_was_found_out_elsewhere_is_told_while_it_waits() -> None:
     hint = Failure("MountFailed", "no such folder", retryable=True)
     creating = a_pod("Pending", containerStatuses=[container(waiting={"reason": "ContainerCreating"})])

@@ -6,6 +6,7 @@ import re
 from datetime import datetime, timedelta
 
 from modelwright.adapters.kubernetes.workloads.kinds import Container, PersistentVolumeClaim, Pod, condition
+from modelwright.adapters.kubernetes.workloads.render_kaniko import KANIKO
 from modelwright.ports.workloads import Failure
 
 SCHEDULED_AFTER = timedelta(seconds=10)
@@ -62,7 +63,11 @@ def _of_container(container: Container) -> Failure | None:
     if waiting.reason in IMAGE_FAULTS:
         # Kubernetes tells it in two ways by turns: once when it has tried, once while it waits to try again.
         text = _RPC.sub("", _AGAIN.sub("", waiting.message)) or "it was tried in vain"
-        message = f"the image of the container {container.name} cannot be pulled: {text}"
+        setting = "build.kanikoImage" if container.name == KANIKO else "build.image"
+        message = (
+            f"the image of the container {container.name} cannot be pulled: {text}; an admin says by the Helm values "
+            f"{setting} and build.imagePullSecrets which one it is, and with which secrets of this namespace"
+        )
         return Failure(reason="ImagePullFailed", message=message, retryable=True)
     if waiting.reason in CONFIG_FAULTS:
         message = f"the container {container.name} cannot be made: {_RPC.sub('', waiting.message)}"
