@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from functools import partial
 
 import msgspec
@@ -141,7 +140,7 @@ class Attendant:
         read: Callable[[KubernetesClient, str, str], Awaitable[Failure | None]],
     ) -> Awaitable[None] | None:
         created = about.metadata.creation_timestamp
-        if created is None or (datetime.now(UTC) - created).total_seconds() < patience:
+        if created is None or (self._tasks.clock.now() - created).total_seconds() < patience:
             return None
         note.look_at = now + DIAGNOSE_SECONDS
         return self._read_events(uid, note, about, read)

@@ -9,6 +9,7 @@ from modelwright.adapters.kubernetes.workloads.labels import MANAGER, volume_nam
 from modelwright.adapters.kubernetes.workloads.mirror import C, Mirror
 from modelwright.adapters.kubernetes.workloads.nodes import Nodes
 from modelwright.adapters.kubernetes.workloads.render_job import job
+from modelwright.adapters.kubernetes.workloads.server_clock import ServerClock
 from modelwright.adapters.kubernetes.workloads.settings import JobSettings
 from modelwright.adapters.kubernetes.workloads.tasks import Mirrors, Parts
 from modelwright.adapters.kubernetes.workloads.waiting import BOUND
@@ -28,10 +29,13 @@ class Children:
     `wrote` is told the UID of the owner after each of them.
     """
 
-    def __init__(self, client: KubernetesClient, settings: JobSettings, mirrors: Mirrors, wrote: Changed) -> None:
+    def __init__(
+        self, client: KubernetesClient, settings: JobSettings, mirrors: Mirrors, clock: ServerClock, wrote: Changed
+    ) -> None:
         self._client = client
         self._settings = settings
         self._mirrors = mirrors
+        self._clock = clock
         self._wrote = wrote
         self._nodes = Nodes(client)
 
@@ -115,6 +119,7 @@ class Children:
             except Forbidden as error:
                 raise _explained(error, namespace) from error
             mirror.wrote(made)
+            self._clock.saw(made.metadata.creation_timestamp)
             self._wrote(task.owner.uid)
             return made
         raise Unavailable(f"the {mirror.resource.kind} {name} came and went {TRIES} times: trying again")

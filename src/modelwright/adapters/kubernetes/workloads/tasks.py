@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from modelwright.adapters.kubernetes.client import KubernetesClient
@@ -18,6 +17,7 @@ from modelwright.adapters.kubernetes.workloads.kinds import (
     going,
 )
 from modelwright.adapters.kubernetes.workloads.mirror import Mirror
+from modelwright.adapters.kubernetes.workloads.server_clock import ServerClock
 from modelwright.ports.workloads import Failure, Owner, Progress, TaskStatus
 
 Key = tuple[str, str]
@@ -89,6 +89,7 @@ class Tasks:
     def __init__(self, mirrors: Mirrors) -> None:
         self._mirrors = mirrors
         self._known: dict[str, Owner] = {}
+        self.clock = ServerClock()
         self.open: dict[Key, Note] = {}
         self.refused: dict[Key, tuple[Owner, Failure]] = {}
         """Tasks of which nothing can be made yet."""
@@ -190,7 +191,7 @@ class Tasks:
         known = note is not None and about is not None and note.about == about.metadata.uid
         if job is not None and note is not None and known and note.lost:
             return status.lost(name, job)
-        now = datetime.now(UTC)
+        now = self.clock.now()
         refused = self.refused.get(key)
         hint = refused[1] if refused is not None else note.hint if note is not None and known else None
         if job is None:

@@ -35,7 +35,7 @@ class KubernetesWorkloads:
         self._settings = settings
         self._mirrors = Mirrors(client, self._changed, volumes=settings.storage_policy.create_volumes)
         self._tasks = Tasks(self._mirrors)
-        self._children = Children(client, settings, self._mirrors, self._remember)
+        self._children = Children(client, settings, self._mirrors, self._tasks.clock, self._remember)
         self._changes = Changes()
         self._attendant = Attendant(client, self._mirrors, self._tasks, self._changed, self._changes.tell)
         self._told: dict[str, object] = {}
