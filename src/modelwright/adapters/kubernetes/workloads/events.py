@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 import msgspec
@@ -13,6 +14,7 @@ from modelwright.adapters.kubernetes.workloads.kinds import PersistentVolume
 from modelwright.ports.workloads import Failure
 
 _LIMIT = 100
+_TRY = re.compile(r'^Error creating: (pods "[^"]*" is )?')
 
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +72,9 @@ def pod_refused(namespace: str, message: str) -> Failure:
             "pod-security.kubernetes.io/enforce=baseline"
         )
         return Failure(reason="PodSecurityForbids", message=text, retryable=True)
-    return Failure(reason="PodNotCreated", message=f"no Pod can be made for the build: {message}", retryable=True)
+    # Each try has a name of its own, and all say the same.
+    text = f"no Pod can be made for the build: {_TRY.sub('', message)}"
+    return Failure(reason="PodNotCreated", message=text, retryable=True)
 
 
 async def _warnings(client: KubernetesClient, namespace: str, uid: str) -> list[_Event]:
