@@ -76,7 +76,7 @@ def _hosts(folder: Path) -> list[str]:
     for key in CONFIG_KEYS:
         try:
             config = msgspec.json.decode((folder / key).read_bytes(), type=_Config)
-        except (OSError, msgspec.MsgspecError, ValueError):
+        except (OSError, msgspec.MsgspecError, ValueError, RecursionError):
             continue
         return sorted(config.auths or {})
     return []

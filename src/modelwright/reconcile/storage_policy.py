@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from modelwright.api.storage import Storage
 from modelwright.ports.capabilities import StoragePolicy
-from modelwright.ports.workloads import HostPath, Nfs
+from modelwright.ports.workloads import Efs, HostPath, Nfs
 from modelwright.reconcile import nfs_servers
 from modelwright.reconcile.findings import Finding
 from modelwright.reconcile.host_paths import is_clear, lies_in, normalised, system_folder
@@ -15,6 +15,8 @@ from modelwright.reconcile.storage import kind_of_storage, storage_source
 
 SHOWN = 8
 """How much of an allow-list a message shows."""
+MOUNT_TARGET = "mounttargetip"
+"""The driver compares the names of attributes in lower case."""
 FIELDS = {"hostPath": "localStorage", "nfs": "nfs", "efs": "AWSEfs"}
 """What a spec calls the kinds of storage that need a volume of our making."""
 
@@ -30,6 +32,8 @@ def forbidden_storage(storage: Storage, policy: StoragePolicy | None) -> Finding
             return forbidden_host_path(path, policy.host_paths)
         case Nfs(server=server, path=path):
             return forbidden_export(server, path, policy.nfs_servers)
+        case Efs(attributes=attributes):
+            return forbidden_mount_target(attributes, policy.nfs_servers)
     return None
 
 
@@ -62,6 +66,18 @@ def forbidden_export(server: str, path: str, allowed: tuple[str, ...]) -> Findin
         f"the NFS server {server} is not among those that the cluster's admin allows ({_listed(allowed)}): "
         "keep the model on one of these, or ask the admin to allow this one"
     )
+
+
+def forbidden_mount_target(attributes: dict[str, str], allowed: tuple[str, ...]) -> Finding | None:
+    """The driver of EFS mounts whatever NFS server is given as its target: the same list says which may be."""
+    known = {nfs_servers.canonical(each) for each in allowed}
+    for name, value in attributes.items():
+        if allowed and name.lower() == MOUNT_TARGET and nfs_servers.canonical(value) not in known:
+            return _finding(
+                f"AWSEfs.attributes.{name} {value} is not among the NFS servers that the cluster's admin allows "
+                f"({_listed(allowed)}): leave it out, or ask the admin to allow it"
+            )
+    return None
 
 
 def _volumes_are_off(storage: Storage) -> Finding:

@@ -169,6 +169,23 @@ def test_an_nfs_server_is_the_same_however_it_is_spelled(allowed: str, server: s
     assert (said(nfs(server), StoragePolicy(nfs_servers=("other", allowed))) == "") is fits
 
 
+@pytest.mark.parametrize(
+    ("name", "target", "fits"),
+    [
+        ("mounttargetip", "10.0.0.9", False),
+        ("MountTargetIp", "10.0.0.9", False),
+        ("mounttargetip", "10.0.0.5", True),
+        ("encryptInTransit", "false", True),
+    ],
+)
+def test_what_efs_is_to_mount_from_is_an_nfs_server_too(name: str, target: str, fits: bool) -> None:
+    storage = Storage(aws_efs=AWSEfs(volume_handle="fs-e8a95a42", attributes={name: target}))
+    refusal = said(storage, StoragePolicy(nfs_servers=("10.0.0.5",)))
+    assert (refusal == "") is fits
+    assert fits or f"AWSEfs.attributes.{name} 10.0.0.9" in refusal
+    assert said(storage) == ""
+
+
 def test_without_a_list_any_nfs_server_is_allowed_and_the_hosts_paths_are_of_no_concern() -> None:
     assert said(nfs("nas", "/etc")) == ""
     assert said(nfs("nas"), StoragePolicy(host_paths=("/data",))) == ""
