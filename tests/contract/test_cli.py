@@ -52,6 +52,13 @@ def test_what_kubectl_applied_is_unchanged_for_us_and_the_other_way_round(cli: C
     assert kubectl.run("apply", "-f", "-", stdin=MODEL) == "model.model.kubedl.io/m unchanged\n"
 
 
+def test_a_log_that_only_pods_have_is_told_with_the_command_that_prints_it(cli: Cli, kubectl: Kubectl) -> None:
+    kubectl.run("apply", "-f", "-", stdin=MODEL)
+    uid = kubectl.json("get", "mo", "m")["metadata"]["uid"]
+    assert f"kubectl logs -n {cli.namespace} -l modelwright.dev/owner-uid={uid}" in cli.fail("logs", "mo/m")
+    assert '"absent" not found' in cli.fail("logs", "mo/absent")
+
+
 def test_kinds_that_are_not_ours_are_found_as_the_server_names_them(cli: Cli, kubectl: Kubectl) -> None:
     cli.run("apply", "-f", "-", stdin=MAP)
     assert cli.run("apply", "-f", "-", stdin=MAP.replace(", b: '2'", "")) == "configmap/c configured\n"

@@ -11,6 +11,7 @@ from modelwright.cli.context import Connection, ContextOption, KubeconfigOption,
 
 if TYPE_CHECKING:
     from modelwright.adapters.kubernetes.client import KubernetesClient
+    from modelwright.cli.resources import Target
 
 FIRST_FAULT = 400
 
@@ -40,9 +41,25 @@ def logs(
 
         async with Connection(kubeconfig, context, namespace).client() as client:
             for target in await resources.named(client, named):
-                await print_log(client, target.known.resource.path(client.namespace, target.name, "log"), follow=follow)
+                await print_log_of(client, target, follow=follow)
 
     run(verb())
+
+
+async def print_log_of(client: KubernetesClient, target: Target, *, follow: bool) -> None:
+    """Copy an object's log to stdout. Raises NotFound, which on a cluster says where its log is."""
+    from modelwright.ports.errors import NotFound
+
+    resource = target.known.resource
+    try:
+        await print_log(client, resource.path(client.namespace, target.name, "log"), follow=follow)
+    except NotFound as refusal:
+        found = await client.get(resource, client.namespace, target.name)
+        if f'"{target.name}" not found' not in refusal.message:
+            raise
+        # It is there, and a kube-apiserver knows no logs of our kinds: it says so of the object.
+        where = f"-n {client.namespace} -l modelwright.dev/owner-uid={found['metadata']['uid']}"
+        raise NotFound(f"a cluster has its log with the Pods, while there are any: kubectl logs {where}") from None
 
 
 async def print_log(client: KubernetesClient, path: str, *, follow: bool) -> None:

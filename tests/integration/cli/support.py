@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner, Result
 
-from modelwright.cli import apply, delete, describe, get, predict, wait
+from modelwright.cli import apply, delete, describe, get, logs, predict, wait
 
 DEADLINE_SECONDS = 60
 
@@ -19,7 +19,7 @@ DEADLINE_SECONDS = 60
 def make_app() -> typer.Typer:
     """The client verbs, and nothing else."""
     app = typer.Typer(pretty_exceptions_enable=False)
-    for verb in (apply, delete, describe, get, predict, wait):
+    for verb in (apply, delete, describe, get, logs, predict, wait):
         verb.register(app)
     return app
 
