@@ -299,6 +299,7 @@ def test_volume_and_claim_are_for_each_other_and_keep_the_data(source: Storage, 
         "capacity": {"storage": "1Gi"},
         "volumeMode": "Filesystem",
         "persistentVolumeReclaimPolicy": "Retain",
+        "mountOptions": ["ro"],
         "claimRef": {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",

@@ -58,6 +58,8 @@ def volume(task: Task, source: Storage, claim_uid: str, hostname: str = "") -> J
             "accessModes": _access_modes(source),
             "volumeMode": "Filesystem",
             "persistentVolumeReclaimPolicy": "Retain",
+            # What says `readOnly` is a Pod, and another Pod of the namespace may mount the same claim.
+            "mountOptions": ["ro"],
             "claimRef": {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
