@@ -25,7 +25,18 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.cluster_plane import DIGEST, REGISTRY, Operator, connected, control_plane, make, operator, until
+from bench.cluster_plane import (
+    DIGEST,
+    REGISTRY,
+    REPOSITORY,
+    TAG,
+    Operator,
+    connected,
+    control_plane,
+    make,
+    operator,
+    until,
+)
 from tests.contract.kube_apiserver import KubeApiserver
 
 from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
@@ -55,7 +66,8 @@ def version(name: str, model: str) -> dict[str, Any]:
         "spec": {
             "modelName": model,
             "createdBy": "bench",
-            "imageRepo": "models/bench",
+            "imageRepo": REPOSITORY,
+            "imageTag": TAG,
             "storage": {"nfs": {"server": "nas.example.com", "path": f"/models/{name}"}},
         },
     }
@@ -151,9 +163,9 @@ async def fill(server: KubeApiserver, count: int) -> None:
         async with connected(server) as client:
             for item in part:
                 status = {
-                    "image": "models/bench:v1",
+                    "image": f"{REPOSITORY}:{TAG}",
                     "imageDigest": DIGEST,
-                    "resolvedImage": f"{REGISTRY}/models/bench@{DIGEST}",
+                    "resolvedImage": f"{REGISTRY}/{REPOSITORY}@{DIGEST}",
                     "imageBuildPhase": "ImageBuildSucceeded",
                     "finishTime": "2026-01-01T00:00:00Z",
                     "attempts": 1,

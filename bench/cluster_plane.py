@@ -39,6 +39,8 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NODE_COUNT = 10
 DIGEST = "sha256:" + "5" * 64
 REGISTRY = "registry.example.com/models"
+REPOSITORY, TAG = "bench", "v1"
+"""The same for all: what a build reports is believed only if it is what it was asked for."""
 
 
 def install() -> tuple[Path, Path]:
@@ -124,7 +126,8 @@ def node_stage() -> dict[str, Any]:
 
 
 def pod_stage() -> dict[str, Any]:
-    result = BuildResult(digest=DIGEST, tag="v1", resolved=f"{REGISTRY}/m@{DIGEST}", size_bytes=1024, files=1)
+    resolved = f"{REGISTRY}/{REPOSITORY}@{DIGEST}"
+    result = BuildResult(digest=DIGEST, tag=TAG, resolved=resolved, size_bytes=1024, files=1)
     message = json.dumps(json_of(Report(result=result)))
     terminated = {"exitCode": 0, "reason": "Completed", "message": message, "startedAt": "NOW", "finishedAt": "NOW"}
     status = {
