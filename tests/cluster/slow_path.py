@@ -1,4 +1,4 @@
-"""A way to a registry that lets so many bytes pass, and no more until it is opened: a push that takes its time."""
+"""A way to a registry on which, after so many bytes, little more passes until it is opened: a push that takes long."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import socket
 import threading
 
 CHUNK = 1 << 16
+TRICKLE_SECONDS = 0.2
+"""How long each CHUNK takes once the limit is reached."""
 NO_LIMIT = 1 << 62
 
 
@@ -61,7 +63,8 @@ class SlowPath:
         with contextlib.suppress(OSError):
             while data := source.recv(CHUNK):
                 with self._room:
-                    self._room.wait_for(lambda: self._left > 0)
+                    # A trickle, never a standstill: who hears nothing gives up.
+                    self._room.wait_for(lambda: self._left > 0, timeout=TRICKLE_SECONDS)
                     self._left -= len(data)
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
