@@ -149,8 +149,9 @@ async def test_an_object_that_cannot_be_read_hides_no_other() -> None:
         serving(lambda _request, _n: reply) as (client, _),
         aclosing(KubernetesStore(client).watch(Model, "5")) as changes,
     ):
-        change = await anext(changes)
-    assert change.version == "7"
+        first, second = await anext(changes), await anext(changes)
+    assert (first.version, first.resource, first.unreadable is None) == ("6", None, False)
+    assert second.version == "7" and second.resource is not None
 
 
 # Lists --------------------------------------------------------------------------------------------------------------
