@@ -228,6 +228,13 @@ def test_an_image_that_cannot_be_pulled_is_told_with_the_setting_that_names_it(n
     assert f"the Helm values {setting} and build.imagePullSecrets" in failure.message
 
 
+def test_a_later_container_that_cannot_start_is_told_although_an_earlier_one_has_run() -> None:
+    done = container("prepare", terminated={"exitCode": 0})
+    kaniko = container("kaniko", waiting={"reason": "ImagePullBackOff", "message": BACK_OFF})
+    status = of(a_job(), a_pod("Pending", initContainerStatuses=[done, kaniko]))
+    assert (status.phase, reason_of(status)) == ("Pending", "ImagePullFailed")
+
+
 def test_what_was_found_out_elsewhere_is_told_while_it_waits() -> None:
     hint = Failure("MountFailed", "no such folder", retryable=True)
     creating = a_pod("Pending", containerStatuses=[container(waiting={"reason": "ContainerCreating"})])

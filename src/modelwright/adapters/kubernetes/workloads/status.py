@@ -43,9 +43,10 @@ def task_status(
         return TaskStatus(name=name, phase="Pending", failure=_suspended(job) or hint)
     if unreachable(pod):
         return TaskStatus(name=name, phase="Pending", failure=_node_lost(pod), node_name=pod.spec.node_name)
-    if has_ended(job) or (waiting.started(pod) and not disrupted(pod)):
+    held = waiting.failure(pod, now)  # a later container too: Kaniko's image is pulled when the agent has prepared
+    if has_ended(job) or (waiting.started(pod) and not disrupted(pod) and held is None):
         return TaskStatus(name=name, phase="Running", progress=progress, node_name=pod.spec.node_name)
-    return TaskStatus(name=name, phase="Pending", failure=waiting.failure(pod, now) or hint)
+    return TaskStatus(name=name, phase="Pending", failure=held or hint)
 
 
 def lost(name: str, job: Job) -> TaskStatus:
