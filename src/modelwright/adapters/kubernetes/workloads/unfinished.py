@@ -30,6 +30,10 @@ class Unfinished:
         """Go on with it at the next news of its owner."""
         self._waiting.setdefault(task.owner.uid, {})[task.name] = (task, action)
 
+    def holds(self, uid: str, name: str) -> bool:
+        """Whether it waits to go on, or goes on now: nobody else should then."""
+        return (uid, name) in self._running or name in self._waiting.get(uid, {})
+
     def wake(self, uid: str) -> None:
         """There is news of this owner."""
         for task, action in self._waiting.pop(uid, {}).values():

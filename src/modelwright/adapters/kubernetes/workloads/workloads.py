@@ -82,7 +82,7 @@ class KubernetesWorkloads:
         await self._mirrors.filled()
         if self._tasks.know(task.owner):
             self._remember(task.owner.uid)
-        if not self._children.complete(task, action):
+        if not self._children.complete(task, action) and not self._unfinished.holds(task.owner.uid, task.name):
             await self._make(task, action)
 
     async def observe(self, owner_uid: str) -> tuple[WorkloadStatus, ...]:
