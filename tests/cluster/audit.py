@@ -30,10 +30,10 @@ class Right(msgspec.Struct, frozen=True, order=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """How often each right was used, and which requests were refused for want of one, each with a request URI."""
+    """How often each right was used; and by right and name of the object, the URI of a request that was refused."""
 
     used: dict[Right, int]
-    refused: dict[Right, str]
+    refused: dict[tuple[Right, str], str]
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -41,9 +41,13 @@ class Grant(msgspec.Struct, frozen=True):
 
     names: dict[Right, tuple[str, ...]]
 
+    def covers(self, right: Right, name: str) -> bool:
+        """Whether the right is granted, and on the object of this name."""
+        return right in self.names and (not self.names[right] or name in self.names[right])
+
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Used rights and those that were never used, both as they are granted; and what was refused."""
+    """Used rights and those that were never used, both as they are granted; and what was refused and is not granted."""
 
     used: dict[Right, int]
     unused: frozenset[Right]
@@ -53,7 +57,7 @@ class Comparison(msgspec.Struct, frozen=True):
 def usage(events: Iterable[dict[str, Any]], user: str) -> Usage:
     """What this user asked for. A request that ran into an admission rule was not refused for want of a right."""
     used: Counter[Right] = Counter()
-    refused: dict[Right, str] = {}
+    refused: dict[tuple[Right, str], str] = {}
     seen: set[str] = set()
     for event in events:
         reference = event.get("objectRef") or {}
@@ -64,7 +68,7 @@ def usage(events: Iterable[dict[str, Any]], user: str) -> Usage:
         if (event.get("annotations") or {}).get("authorization.k8s.io/decision") == "allow":
             used[right] += 1
         else:
-            refused[right] = event["requestURI"]
+            refused[right, reference.get("name", "")] = event["requestURI"]
     return Usage(dict(used), refused)
 
 
@@ -83,9 +87,14 @@ def granted(roles: Iterable[dict[str, Any]]) -> Grant:
 
 
 def compare(usage: Usage, grant: Grant) -> Comparison:
-    """What of the granted rights was used."""
+    """What of the granted rights was used, and which would have been.
+
+    A right that is granted is refused all the same for a moment after the API server was started: it answers before it
+    has read the roles.
+    """
     unused = frozenset(right for right in grant.names if right not in usage.used)
-    return Comparison(usage.used, unused, usage.refused)
+    refused = {right: uri for (right, name), uri in usage.refused.items() if not grant.covers(right, name)}
+    return Comparison(usage.used, unused, refused)
 
 
 def report(comparison: Comparison, reasons: dict[Right, str]) -> str:
