@@ -97,8 +97,9 @@ def rendered(helm: str, values: dict[str, Any]) -> str:
 
 
 def notes(helm: str, server: KubeApiserver, values: dict[str, Any]) -> str:
-    """What helm tells after an installation."""
+    """What helm tells after an installation. Other tests may have made our CRDs on this server."""
     options = [f"--kubeconfig={server.kubeconfig}", "--dry-run=client", "--namespace=notes", "--values", "-"]
+    options.append("--take-ownership")
     command = [helm, "install", "modelwright", str(CHART), *options]
     done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=True)
     return done.stdout.partition("\nNOTES:\n")[2]
