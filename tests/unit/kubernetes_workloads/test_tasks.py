@@ -125,7 +125,7 @@ def test_all_that_claims_to_be_of_a_task_goes_with_it(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("phase", "age", "reason"),
-    [("Pending", 1, ""), ("", 40, "VolumeNotBound"), ("Pending", 40, "VolumeNotBound"), ("Bound", 40, "")],
+    [("Pending", 40, ""), ("", 70, "VolumeNotBound"), ("Pending", 70, "VolumeNotBound"), ("Bound", 70, "")],
 )
 def test_a_claim_that_finds_no_volume_is_told_although_there_is_no_job_yet(
     place: Place, phase: str, age: float, reason: str

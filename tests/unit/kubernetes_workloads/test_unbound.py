@@ -62,7 +62,7 @@ async def unbound(created: datetime) -> AsyncIterator[tuple[KubernetesWorkloads,
 
 
 async def test_a_claim_that_is_never_bound_is_told_without_any_event_and_gets_no_job() -> None:
-    async with unbound(datetime.now(UTC) - timedelta(seconds=28)) as (workloads, posted), asyncio.timeout(DEADLINE):
+    async with unbound(datetime.now(UTC) - timedelta(seconds=58)) as (workloads, posted), asyncio.timeout(DEADLINE):
         changes = workloads.changes()
         await workloads.apply(TASK)
         while (failure := await told(workloads)) is None:

@@ -13,6 +13,9 @@ SCHEDULED_AFTER = timedelta(seconds=10)
 BOUND_AFTER = timedelta(seconds=30)
 """How long it is in order that a Pod has no node, and a claim no volume: said at once, it would be said of each Pod."""
 
+OWN_BOUND_AFTER = timedelta(seconds=60)
+"""The same of a claim of ours, whose volume is there: with a thousand builds at once the volume binder takes its time."""
+
 BOUND = "Bound"
 """The phase of a claim that has its volume."""
 
@@ -46,7 +49,7 @@ def unbound(claim: PersistentVolumeClaim | None, now: datetime) -> Failure | Non
     """What keeps a build from a Job at all: its claim has no volume."""
     if claim is None or claim.metadata.deletion_timestamp is not None or claim.status.phase == BOUND:
         return None
-    if now - (claim.metadata.creation_timestamp or now) < BOUND_AFTER:
+    if now - (claim.metadata.creation_timestamp or now) < OWN_BOUND_AFTER:
         return None
     where = f"-n {claim.metadata.namespace} {claim.metadata.name}"
     text = (
