@@ -14,7 +14,7 @@ BOUND_AFTER = timedelta(seconds=30)
 """How long it is in order that a Pod has no node, and a claim no volume: said at once, it would be said of each Pod."""
 
 OWN_BOUND_AFTER = timedelta(seconds=60)
-"""The same of a claim of ours, whose volume is there: with a thousand builds at once the volume binder takes its time."""
+"""The same of a claim of ours, whose volume is there: of a thousand at once the volume binder takes its time."""
 
 BOUND = "Bound"
 """The phase of a claim that has its volume."""
