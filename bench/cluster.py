@@ -199,19 +199,16 @@ async def newest(client: KubernetesClient) -> str:
 
 
 async def held(server: KubeApiserver, running: Operator, seconds: float) -> None:
-    writes, cpu, began = running.metric(WRITES), running.cpu(), time.monotonic()
+    writes, cpu, began = running.writes(), running.cpu(), time.monotonic()
     async with connected(server) as client:
         before = await newest(client)
         await asyncio.sleep(seconds)
         same = await newest(client) == before
     elapsed = time.monotonic() - began
-    report(f"writes in {seconds:.0f} s, the lease's apart", f"{running.metric(WRITES) - writes:.0f}", "goal 0")
+    report(f"writes in {seconds:.0f} s, the lease's apart", f"{running.writes() - writes:.0f}", "goal 0")
     report("objects as they were", "yes" if same else "NO", "goal yes")
     report("operator CPU", f"{100 * (running.cpu() - cpu) / elapsed:.2f} %", "goal <= 2 %")
     report("operator memory", f"{running.memory():.0f} MiB", "goal <= 300 MiB")
-
-
-WRITES = "modelwright_api_writes_total"
 
 
 async def latencies(server: KubeApiserver, count: int) -> None:
@@ -270,9 +267,10 @@ def free_port() -> int:
 
 
 async def restart(running: Operator, began: float) -> None:
-    await until(wait_ready(running), "the operator is ready")
-    while running.metric("workqueue_depth") > 0:
-        await asyncio.sleep(0.1)
+    async def probe() -> bool:
+        return await asyncio.to_thread(running.caught_up)
+
+    await until(probe, "all has been looked at")
     report("restart until caught up", f"{time.perf_counter() - began:.1f} s", "goal <= 15 s")
 
 

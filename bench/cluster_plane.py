@@ -206,9 +206,10 @@ async def until(probe: Any, what: str, seconds: float = 300.0) -> None:
 class Operator:
     """An operator that runs as a process, and what it costs."""
 
-    def __init__(self, running: subprocess.Popen[bytes], listen: str) -> None:
+    def __init__(self, running: subprocess.Popen[bytes], listen: str, log: Path, began: int) -> None:
         self.process = psutil.Process(running.pid)
         self.listen = listen
+        self._log, self._began = log, began
 
     def cpu(self) -> float:
         """Seconds of CPU, its children's too."""
@@ -226,11 +227,18 @@ class Operator:
         except OSError:
             return False
 
-    def metric(self, name: str) -> float:
-        """The sum of a metric over its labels."""
+    def caught_up(self) -> bool:
+        """Whether it says that it has looked at every object since it was started."""
+        return b"caught up" in self._log.read_bytes()[self._began :]
+
+    def writes(self) -> float:
+        """Requests that changed something, but for those that renewed the lease."""
         with urllib.request.urlopen(f"http://{self.listen}/metrics", timeout=5) as answer:
             text = answer.read().decode()
-        return sum(float(value) for value in re.findall(rf"^{name}(?:{{[^}}]*}})? ([0-9.e+-]+)$", text, re.MULTILINE))
+        found = re.findall(r"^rest_client_requests_total\{([^}]*)\} ([0-9.e+]+)$", text, re.MULTILINE)
+        renewals = re.findall(r"^modelwright_lease_renew_seconds_count ([0-9.e+]+)$", text, re.MULTILINE)
+        writes = sum(float(count) for labels, count in found if 'method="GET"' not in labels)
+        return writes - sum(map(float, renewals))
 
     def _all(self) -> list[psutil.Process]:
         return [self.process, *self.process.children(recursive=True)]
@@ -242,8 +250,11 @@ def operator(server: KubeApiserver, folder: Path, port: int) -> Iterator[Operato
     command = [str(MODELWRIGHT), "operator", f"--kubeconfig={server.kubeconfig}", f"--listen={listen}"]
     command += [f"--registry={REGISTRY}", "--agent-image=registry.example.com/modelwright:1"]
     command += ["--lease-namespace=default", "--lease-name=modelwright-bench"]
-    with process(folder / "operator.log", command) as running:
-        yield Operator(running, listen)
+    log = folder / "operator.log"
+    log.touch()
+    size = log.stat().st_size
+    with process(log, command) as running:
+        yield Operator(running, listen, log, size)
 
 
 @asynccontextmanager
