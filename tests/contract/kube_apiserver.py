@@ -69,11 +69,11 @@ def running_kube_apiserver(programs: Path, folder: Path) -> Iterator[KubeApiserv
 
 
 def _start(programs: Path, home: Path, stack: ExitStack) -> KubeApiserver:
-    etcd_url, peer_url, port = f"http://{LOOPBACK}:{_free_port()}", f"http://{LOOPBACK}:{_free_port()}", _free_port()
+    etcd_url, peer_url, port = f"http://{LOOPBACK}:{free_port()}", f"http://{LOOPBACK}:{free_port()}", free_port()
     authority = Authority(home)
     token, nobody_token = secrets.token_hex(16), secrets.token_hex(16)
     etcd = stack.enter_context(_process(home / "etcd.log", _etcd_command(programs, home, etcd_url, peer_url)))
-    _wait(etcd, "etcd", home / "etcd.log", lambda: _answers(f"{etcd_url}/health"))
+    _wait(etcd, "etcd", home / "etcd.log", lambda: answers(f"{etcd_url}/health"))
     (home / "tokens.csv").write_text(f'{token},admin,admin,"system:masters"\n{nobody_token},nobody,nobody\n')
     certificate, key = authority.issue("kube-apiserver")
     command = [*_apiserver_command(programs, home, etcd_url, port), f"--tls-cert-file={certificate}"]
@@ -190,10 +190,11 @@ def _wait(process: subprocess.Popen[bytes], name: str, log: Path, ready: Callabl
 
 
 def _all_answer(urls: Sequence[str], token: str, tls: ssl.SSLContext) -> bool:
-    return all(_answers(url, token, tls) for url in urls)
+    return all(answers(url, token, tls) for url in urls)
 
 
-def _answers(url: str, token: str = "", tls: ssl.SSLContext | None = None) -> bool:
+def answers(url: str, token: str = "", tls: ssl.SSLContext | None = None) -> bool:
+    """Whether it answers with 200."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
         with urllib.request.urlopen(request, timeout=5, context=tls) as answer:
@@ -202,7 +203,8 @@ def _answers(url: str, token: str = "", tls: ssl.SSLContext | None = None) -> bo
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody has at this moment: it cannot be reserved for another program."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])

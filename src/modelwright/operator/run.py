@@ -9,8 +9,7 @@ import signal
 import threading
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any
 
 from modelwright import __version__
@@ -24,6 +23,7 @@ from modelwright.operator.definitions import Definitions, Finding, State, hindra
 from modelwright.operator.health import Health, OperatorMetrics, Pages, Standing, served
 from modelwright.operator.leadership import Leadership, leadership
 from modelwright.operator.settings import OperatorSettings
+from modelwright.ports.clock import SystemClock
 from modelwright.ports.errors import ModelwrightError, Unavailable
 
 STOP_SECONDS = 9.0
@@ -37,16 +37,6 @@ PARALLEL = 16
 """Objects of a kind that are reconciled at once: most of that time is waiting for the API server."""
 
 log = logging.getLogger(__name__)
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return monotonic()
 
 
 async def run(settings: OperatorSettings) -> None:

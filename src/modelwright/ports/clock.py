@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+from time import monotonic
 from typing import Protocol
 
 
@@ -16,3 +17,13 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds that never go back."""
         ...
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return monotonic()

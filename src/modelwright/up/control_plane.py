@@ -7,10 +7,8 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from socket import socket
-from time import monotonic
 
 import msgspec
 from starlette.applications import Starlette
@@ -30,22 +28,13 @@ from modelwright.engine.engine import Engine
 from modelwright.oci.garbage import collect_garbage
 from modelwright.oci.server.app import create_registry_app
 from modelwright.oci.storage import ImageStorage
+from modelwright.ports.clock import SystemClock
 from modelwright.ports.errors import Unavailable
 from modelwright.web import pages
 
 log = logging.getLogger(__name__)
 
 KEEP_GARBAGE_SECONDS = 24 * 3600
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return monotonic()
 
 
 class Address(msgspec.Struct, frozen=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import socket
 import ssl
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.faults.processes import Program
-from tests.contract.kube_apiserver import LOOPBACK, StartError, write_kubeconfig
+from tests.contract.kube_apiserver import LOOPBACK, StartError, answers, free_port, write_kubeconfig
 from tests.contract.pki import Authority, write_key
 
 ATTEMPTS = 5
@@ -31,9 +30,9 @@ class Plane:
     def __init__(self, programs: Path, home: Path) -> None:
         self.kubectl = programs / "kubectl"
         self._home = home
-        self._etcd_url, peer_url = f"http://{LOOPBACK}:{_free_port()}", f"http://{LOOPBACK}:{_free_port()}"
+        self._etcd_url, peer_url = f"http://{LOOPBACK}:{free_port()}", f"http://{LOOPBACK}:{free_port()}"
         authority, self.token = Authority(home), secrets.token_hex(16)
-        port = _free_port()
+        port = free_port()
         self.url, self.ca_file = f"https://{LOOPBACK}:{port}", authority.ca_file
         self.kubeconfig = write_kubeconfig(home / "kubeconfig", self.url, self.ca_file, self.token)
         (home / "tokens.csv").write_text(f'{self.token},admin,admin,"system:masters"\n')
@@ -58,7 +57,7 @@ class Plane:
 
     def start_etcd(self) -> None:
         self.etcd.start()
-        self.etcd.wait_until(lambda: _answers(f"{self._etcd_url}/health"))
+        self.etcd.wait_until(lambda: answers(f"{self._etcd_url}/health"))
 
     def start_apiserver(self) -> None:
         self.apiserver.start()
@@ -88,7 +87,7 @@ class Plane:
             return json.load(answer)
 
     def _ready(self, path: str) -> bool:
-        return _answers(f"{self.url}{path}", self.token, self._tls)
+        return answers(f"{self.url}{path}", self.token, self._tls)
 
 
 @contextmanager
@@ -165,18 +164,3 @@ def _scheduler(kubeconfig: Path) -> list[str]:
 
 def _text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
-
-
-def _answers(url: str, token: str = "", tls: ssl.SSLContext | None = None) -> bool:
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
-    try:
-        with urllib.request.urlopen(request, timeout=5, context=tls) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -24,19 +23,12 @@ from modelwright.api.model_version import ModelVersion, ModelVersionSpec
 from modelwright.api.storage import LocalStorage, Storage
 from modelwright.api.training_model import TrainingModel, TrainingModelSpec
 from modelwright.engine.engine import KINDS, Engine
+from modelwright.ports.clock import SystemClock
 from modelwright.ports.errors import NotFound
 
 DEADLINE = 30.0
 NS = "default"
 Annotations = dict[str, str | None]
-
-
-class SystemClock:
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return monotonic()
 
 
 @asynccontextmanager

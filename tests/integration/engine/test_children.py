@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 from tests.integration.engine.crashing import Steps, store_of
-from tests.integration.engine.stage import NS, Stage, SystemClock, condition
+from tests.integration.engine.stage import NS, Stage, condition
 
 from modelwright.api.inference_model import InferenceModel, InferenceModelSpec
 from modelwright.api.meta import Metadata
 from modelwright.api.model import Model, ModelSpec
 from modelwright.engine.apply import Applier
 from modelwright.engine.cache import Cache
+from modelwright.ports.clock import SystemClock
 from modelwright.ports.errors import Conflict, Invalid, NotFound
 from modelwright.reconcile.plan import Plan
 

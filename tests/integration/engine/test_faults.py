@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.integration.engine.stage import NS, Stage, SystemClock, condition, is_true, nothing_runs_for, running, until
+from tests.integration.engine.stage import NS, Stage, condition, is_true, nothing_runs_for, running, until
 
 from modelwright.api.inference_model import InferenceModel
 from modelwright.api.meta import Metadata, OwnerReference
@@ -15,6 +15,7 @@ from modelwright.api.model import Model, ModelSpec
 from modelwright.api.model_version import ModelVersion
 from modelwright.engine.apply import Applier
 from modelwright.engine.cache import Cache
+from modelwright.ports.clock import SystemClock
 from modelwright.ports.errors import Conflict, Invalid, Unavailable
 from modelwright.reconcile.plan import Plan
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
@@ -21,7 +20,7 @@ from modelwright.adapters.embedded.resources import Object, Resources, Update
 from modelwright.adapters.embedded.served import definitions_of
 from modelwright.api.kind import Kind
 from modelwright.api.kinds import KINDS, decode, kind_of, to_dict
-from modelwright.ports.clock import Clock
+from modelwright.ports.clock import Clock, SystemClock
 from modelwright.ports.errors import Expired, Invalid
 from modelwright.ports.store import Change, Event, Listing, Unreadable
 
@@ -30,14 +29,6 @@ R = TypeVar("R")
 DATABASE = "state.db"
 BOOKMARK_SECONDS = 60.0
 _METADATA = ("labels", "annotations", "ownerReferences", "finalizers")
-
-
-class _SystemClock:
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        return monotonic()
 
 
 class EmbeddedStore:
@@ -67,7 +58,7 @@ class EmbeddedStore:
         Raises Unavailable (DataDirectoryInUse, StorageFull, StorageFailed) and Rejected (DataDirectoryUnusable,
         NetworkFileSystem, DatabaseCorrupt, DatabaseTooNew, DatabaseForeign), each with what to do.
         """
-        time = clock or _SystemClock()
+        time = clock or SystemClock()
         directory = DataDirectory.claim(data_dir)
         try:
             objects = Objects.open(directory.path / DATABASE, keep=keep_changes, connect=connect)
