@@ -13,9 +13,10 @@ import pytest
 from tests.cluster.faults.operator import OperatorProcess
 from tests.cluster.faults.plane import Plane
 from tests.cluster.faults.registry import Registry
-from tests.cluster.faults.world import VERSIONS, World, condition, world
+from tests.cluster.faults.world import VERSIONS, World, world
 
 from modelwright.adapters.kubernetes.client import JSON
+from modelwright.adapters.kubernetes.faults import InvalidResource
 from modelwright.adapters.kubernetes.resource import CRDS
 from modelwright.api.crd import crd
 from modelwright.api.kinds import MODEL_VERSION
@@ -178,16 +179,26 @@ async def test_a_crd_with_a_field_that_this_operator_does_not_know(
 
 
 async def replace_crd(stage: World, wanted: JSON) -> None:
-    """Put it in the place of the one that is there, and wait until it is in force."""
+    """Put it in the place of the one that is there, and wait until objects are judged by it.
+
+    No condition of the CRD tells that: its handler goes on with the former schema for a while.
+    """
     name = MODEL_VERSION.crd_name
     found = await stage.client.get(CRDS, "", name)
     metadata = {**wanted["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
     await stage.client.replace(CRDS, "", name, {**wanted, "metadata": metadata})
+    schema = spec_schema(wanted)
+    strict, coloured = "createdBy" in schema.get("required", ()), "colour" in schema["properties"]
 
-    async def established() -> bool:
-        return condition(await stage.client.get(CRDS, "", name), "Established").get("status") == "True"
+    async def in_force() -> bool:
+        probe = stage.version("probe", colour="red")
+        try:
+            stored = await stage.client.create(VERSIONS, stage.namespace, probe, dry_run=True)
+        except InvalidResource:
+            return strict
+        return not strict and ("colour" in stored["spec"]) is coloured
 
-    await stage.until(established, "the CRD to be in force")
+    await stage.until(in_force, "the CRD to be in force")
 
 
 def spec_schema(wanted: JSON) -> Any:
