@@ -31,4 +31,6 @@ class Capabilities(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     single_node: str = ""
     """The name of the only node, where there is only one; empty on a cluster."""
     programs: frozenset[str] = PROGRAMS
+    secured: frozenset[str] = frozenset()
+    """The frameworks whose server here asks for a bearer token and speaks TLS where that is wanted."""
     storage_policy: StoragePolicy | None = None

@@ -210,6 +210,14 @@ class Container(msgspec.Struct, frozen=True, tag="container", rename="camel", kw
     env: dict[str, str] = {}
 
 
+class Upstream(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How a gateway may ask a model: the Secret with its bearer token, and the one with the certificate that its
+    server shows; empty where it asks for none."""
+
+    token_secret: str = ""
+    tls_secret: str = ""
+
+
 class Gateway(msgspec.Struct, frozen=True, tag="gateway", rename="camel", kw_only=True):
     """What asks the edge model first, and the cloud model for the rows that `policy` finds hard.
 
@@ -225,6 +233,17 @@ class Gateway(msgspec.Struct, frozen=True, tag="gateway", rename="camel", kw_onl
     timeout_seconds: float = 2.0
     kept: Kept | None = None
     keep_max_bytes: int = 0
+    edge: Upstream = Upstream()
+    cloud: Upstream = Upstream()
+
+
+class Exposure(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """How a server in the cloud can be reached from outside: the type of its Service, as Kubernetes spells it."""
+
+    type: Literal["LoadBalancer", "NodePort", "ClusterIP"] = "LoadBalancer"
+    annotations: dict[str, str] = {}
+    load_balancer_class: str = ""
+    load_balancer_source_ranges: tuple[str, ...] = ()
 
 
 class Task(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -239,7 +258,11 @@ class Task(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """Keeps running; `port` 0 means any free one, kept for the life of the server."""
+    """Keeps running; `port` 0 means any free one, kept for the life of the server.
+
+    `exposure` is for servers in the cloud; None: it is reached from inside alone. `token_secret` names the Secret whose
+    key `token` a request must carry, `tls_secret` the one with the certificate (kubernetes.io/tls) that it shows.
+    """
 
     name: str
     owner: Owner
@@ -248,6 +271,9 @@ class Server(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     port: int = 0
     placement: Placement = Placement()
     resources: Resources = Resources()
+    exposure: Exposure | None = None
+    token_secret: str = ""
+    tls_secret: str = ""
 
 
 # What is seen -------------------------------------------------------------------------------------------------------
@@ -339,6 +365,13 @@ class AskedModel(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     failure: Failure | None = None
 
 
+class SeenNotice(msgspec.Struct, frozen=True, rename="camel"):
+    """Something about a server that nobody has to act on: reason (CamelCase) and one sentence."""
+
+    reason: str
+    message: str
+
+
 class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """How a Server is doing.
 
@@ -346,6 +379,8 @@ class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     `up_to_date` says that all wanted replicas run the applied value, are ready, and nothing else runs any more.
     `kept_path` and `kept_bytes` speak of its `Kept` volume, if it has one: where it is on the node, and its content.
     `asked` speaks of the models that a gateway has asked.
+    `exposed` is False where only who is inside (the cluster) reaches `host`, although an exposure was asked for.
+    `notices` is what is worth an Event once, such as which of several nodes was chosen.
     """
 
     name: str
@@ -362,6 +397,8 @@ class ServerStatus(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     kept_path: str = ""
     kept_bytes: int = 0
     asked: tuple[AskedModel, ...] = ()
+    exposed: bool = True
+    notices: tuple[SeenNotice, ...] = ()
 
 
 WorkloadStatus = TaskStatus | ServerStatus
