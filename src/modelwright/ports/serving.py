@@ -1,9 +1,9 @@
 """What the operator, the agent in a serving Pod and the server beside it say to each other.
 
 In the cloud an init container (`modelwright agent fetch`) brings the models and writes the server's configuration. At
-the edge the agent (`modelwright agent keep`) stays beside the server, and follows the wanted versions as a file changes.
-It has no access to the Kubernetes API: what it is told is an annotation of its Pod, which the kubelet shows it as a
-file, and what it has to say it prints, a line of JSON (`KeeperState`) each time something has changed.
+the edge the agent (`modelwright agent keep`) stays beside the server, and follows the wanted versions as a file
+changes. It has no access to the Kubernetes API: what it is told is an annotation of its Pod, which the kubelet shows it
+as a file, and what it has to say it prints, a line of JSON (`KeeperState`) each time something has changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ GATEWAY_FILE = "/etc/modelwright/gateway/config.json"
 """Where a gateway in a Pod finds its configuration (`gateway.config.GatewayConfig`), in the same way."""
 
 MODELS_FOLDER = "/var/lib/modelwright/models"
-"""The models, in the agent's container and (read-only) in the server's: an emptyDir in the cloud; at the edge a folder of
-the node, of which the Pod sees what lies below NAMESPACE/OWNER_UID only."""
+"""The models, in the agent's container and (read-only) in the server's: an emptyDir in the cloud; at the edge a folder
+of the node, of which the Pod sees what lies below NAMESPACE/OWNER_UID only."""
 IMAGES_FOLDER = "/var/lib/modelwright/images"
 """Models that are mounted straight from their images: a folder for each version, by number."""
 RUN_FOLDER = "/run/modelwright"
