@@ -12,14 +12,16 @@ from modelwright.adapters.kubernetes.workloads import logs
 from modelwright.adapters.kubernetes.workloads.attend import Attendant
 from modelwright.adapters.kubernetes.workloads.changes import Changes
 from modelwright.adapters.kubernetes.workloads.children import Children, NotYet
+from modelwright.adapters.kubernetes.workloads.clearing import Clearing
 from modelwright.adapters.kubernetes.workloads.settings import JobSettings
-from modelwright.adapters.kubernetes.workloads.tasks import Mirrors, Parts, Tasks
+from modelwright.adapters.kubernetes.workloads.tasks import Key, Mirrors, Parts, Tasks
 from modelwright.adapters.kubernetes.workloads.unfinished import Unfinished
 from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.errors import NotFound, Terminal
 from modelwright.ports.workloads import BuildImage, Efs, HostPath, Nfs, Owner, Server, Task, WorkloadStatus
 
 PROGRAMS = frozenset({"buildImage"})
+STUCK_SECONDS = 5.0
 VOLUMES = {HostPath: "hostPath", Nfs: "nfs", Efs: "efs"}
 
 
@@ -40,6 +42,9 @@ class KubernetesWorkloads:
         self._attendant = Attendant(client, self._mirrors, self._tasks, self._changed, self._changes.tell)
         self._told: dict[str, object] = {}
         self._unfinished = Unfinished(self._make, self._changes.tell)
+        self._making, self._made_at = 0, 0.0
+        self._clearing = Clearing(self._clear, self._busy)
+        self._tasks.leaves = self._clearing.holds
         self._running: list[asyncio.Task[None]] = []
 
     @property
@@ -57,7 +62,9 @@ class KubernetesWorkloads:
 
     async def __aenter__(self) -> KubernetesWorkloads:
         followers = [mirror.run() for mirror in self._mirrors.all]
-        self._running = [asyncio.create_task(follower) for follower in (*followers, self._attendant.run())]
+        self._running = [
+            asyncio.create_task(follower) for follower in (*followers, self._attendant.run(), self._clearing.run())
+        ]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -80,6 +87,7 @@ class KubernetesWorkloads:
         here, AlreadyExists (NameTaken), and what the API server refuses."""
         task, action = self._supported(workload)
         await self._mirrors.filled()
+        await self._clearing.now((task.owner.uid, task.name))
         if self._tasks.know(task.owner):
             self._remember(task.owner.uid)
         if not self._children.complete(task, action) and not self._unfinished.holds(task.owner.uid, task.name):
@@ -91,12 +99,16 @@ class KubernetesWorkloads:
         return self._tasks.statuses(owner_uid)
 
     async def remove(self, owner_uid: str, name: str) -> None:
-        """Delete its objects; they are gone, or going, when this returns."""
+        """Delete its objects; they are gone, or going, when this returns. What a build has left that succeeded may go
+        later (`clearing`)."""
         await self._mirrors.filled()
         await self._unfinished.drop(owner_uid, name)
-        for parts in self._tasks.everywhere(owner_uid, name):
-            await self._children.remove(parts)
-        self._tasks.forget((owner_uid, name))
+        key = (owner_uid, name)
+        if self._busy() and not self._clearing.holds(key) and self._tasks.succeeded(owner_uid, name):
+            self._clearing.put_off(key)
+        else:
+            await self._clear(key)
+        self._tasks.forget(key)
         self._remember(owner_uid)
 
     def changes(self) -> AsyncIterator[Owner]:
@@ -125,13 +137,26 @@ class KubernetesWorkloads:
             )
         return workload, workload.action
 
+    def _busy(self) -> bool:
+        """Whether builds wait to begin, and do: one that waits for ever holds nothing up."""
+        stuck = asyncio.get_running_loop().time() - self._made_at > STUCK_SECONDS
+        return self._making > 0 or (self._unfinished.any and not stuck)
+
+    async def _clear(self, key: Key) -> None:
+        for parts in self._tasks.everywhere(*key):
+            await self._children.remove(parts)
+
     async def _make(self, task: Task, action: BuildImage) -> None:
         owner, key = task.owner, (task.owner.uid, task.name)
         refused = None
+        self._making += 1
         try:
             refused = await self._children.make(task, action)
         except NotYet:
             self._unfinished.add(task, action)
+        finally:
+            self._making -= 1
+            self._made_at = asyncio.get_running_loop().time()
         self._tasks.refused.pop(key, None)
         if refused is not None:
             self._tasks.refused[key] = (owner, refused)
