@@ -125,7 +125,7 @@ async def collectable(client: KubernetesClient) -> None:
     """Wait until the garbage collector, which looks for new kinds each 30 s, knows ours: until then it asks the API
     server about the owner of each object that it meets, which is no cluster in its ordinary state."""
     suspended = {"annotations": {"modelwright.dev/suspend": "true"}, "namespace": NAMESPACE}
-    for owner in ({**version("collected", "none")}, {"apiVersion": "model.kubedl.io/v1alpha1", "kind": "Model"}):
+    for owner in (version("collected", "none"), {"apiVersion": "model.kubedl.io/v1alpha1", "kind": "Model"}):
         kind = VERSIONS if owner["kind"] == VERSIONS.kind else of_kind(MODEL)
         made = await client.create(kind, NAMESPACE, {**owner, "metadata": {"name": "collected", **suspended}})
         reference = {"apiVersion": made["apiVersion"], "kind": made["kind"], "name": "collected"}
