@@ -32,6 +32,10 @@ RUN_FOLDER = "/run/modelwright"
 """What agent and server share besides: an emptyDir with CONFIG_FILE and STATE_FILE."""
 CONFIG_FILE = f"{RUN_FOLDER}/config.json"
 STATE_FILE = f"{RUN_FOLDER}/state.json"
+MODELS_CONFIG_FILE = f"{RUN_FOLDER}/models.config"
+"""Layout tensorflow: what TensorFlow Serving is told, instead of CONFIG_FILE."""
+PLAIN_FOLDER = f"{RUN_FOLDER}/model"
+"""Layout plain: the default version, as a link to its folder (or single file)."""
 PULL_SECRET_FOLDER = "/var/run/modelwright/pull-secret"  # noqa: S105 - a path
 DOWNLOAD_SECRET_FOLDER = "/var/run/modelwright/download-secret"  # noqa: S105 - a path
 TOKEN_FOLDER = "/var/run/modelwright/token"  # noqa: S105 - a path
