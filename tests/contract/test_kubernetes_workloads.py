@@ -432,6 +432,23 @@ async def test_a_build_comes_to_its_result_and_nothing_of_it_is_left(
     await eventually(lambda: nothing_left(place, owner))
 
 
+async def test_what_a_build_has_left_waits_for_builds_that_wait_to_begin(
+    place: Place, workloads: KubernetesWorkloads
+) -> None:
+    """It counts as removed meanwhile, and the same name may be applied again."""
+    done, waits = await place.owner("done"), await place.owner("waits")
+    await workloads.apply(a_task(done))
+    await succeed(place, done)
+    await until(workloads, done, over)
+    await workloads.apply(replace(a_task(waits), name="build-2"))  # its claim takes a while to be bound
+    await workloads.remove(done.uid, "build-1")
+    assert await workloads.observe(done.uid) == ()
+    await workloads.remove(waits.uid, "build-2")
+    await eventually(lambda: nothing_left(place, done))
+    await workloads.apply(a_task(done))
+    assert (await until(workloads, done, lambda status: True)).phase == "Pending"
+
+
 async def nothing_left(place: Place, owner: Owner) -> bool:
     return await place.left(owner.uid) == 0
 

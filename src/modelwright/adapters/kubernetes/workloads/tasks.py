@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,8 @@ class Tasks:
         self.open: dict[Key, Note] = {}
         self.refused: dict[Key, tuple[Owner, Failure]] = {}
         """Tasks of which nothing can be made yet."""
+        self.leaves: Callable[[Key], bool] = lambda _: False
+        """Whether a Task counts as removed although its objects are still there."""
 
     def know(self, owner: Owner) -> bool:
         """This owner exists, as the store says. Whether that is new."""
@@ -111,9 +113,9 @@ class Tasks:
         """The objects of this owner by Task; a Task all of whose objects are going is gone."""
         known = self._known.get(uid)
         if known is not None:
-            return self._parts(uid, known.namespace)
+            return self._staying(uid, known.namespace)
         return {
-            name: parts for namespace in self._namespaces(uid) for name, parts in self._parts(uid, namespace).items()
+            name: parts for namespace in self._namespaces(uid) for name, parts in self._staying(uid, namespace).items()
         }
 
     def trusted(self, uid: str) -> dict[str, Parts]:
@@ -124,6 +126,11 @@ class Tasks:
         """What says that it is of this Task, in whatever namespace."""
         found = [self._parts(uid, namespace).get(name) for namespace in self._namespaces(uid)]
         return [parts for parts in found if parts is not None]
+
+    def succeeded(self, uid: str, name: str) -> bool:
+        """Whether it has ended well."""
+        parts = self.trusted(uid).get(name)
+        return parts is not None and self._status(uid, name, parts).phase == "Succeeded"
 
     def statuses(self, uid: str) -> tuple[TaskStatus, ...]:
         """How this owner's Tasks are doing, sorted by name."""
@@ -179,6 +186,9 @@ class Tasks:
             if parts is not None and parts.job is not None and parts.job.metadata.uid == controller(pod):
                 parts.pods.append(pod)
         return {name: parts for name, parts in found.items() if any(parts.live)}
+
+    def _staying(self, uid: str, namespace: str) -> dict[str, Parts]:
+        return {name: parts for name, parts in self._parts(uid, namespace).items() if not self.leaves((uid, name))}
 
     def _status(self, uid: str, name: str, parts: Parts) -> TaskStatus:
         if uid not in self._known:

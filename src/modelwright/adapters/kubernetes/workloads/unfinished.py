@@ -26,6 +26,11 @@ class Unfinished:
         self._running: dict[Key, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return bool(self._waiting or self._running)
+
     def add(self, task: Task, action: BuildImage) -> None:
         """Go on with it at the next news of its owner."""
         self._waiting.setdefault(task.owner.uid, {})[task.name] = (task, action)
