@@ -8,7 +8,8 @@ import os
 from modelwright.gateway.config import GatewayConfig, read
 from modelwright.gateway.options import GatewayOptions, config_by_hand
 from modelwright.gateway.state import GatewayState, ModelState
-from modelwright.http.process import Application, Process, start_log
+from modelwright.http.logs import start_log
+from modelwright.http.process import Application, Process
 
 __all__ = ["GatewayOptions", "run"]
 
@@ -62,7 +63,7 @@ class GatewayProcess(Process):
 
     def state(self) -> GatewayState:
         """How it is doing."""
-        fault = self.fault
+        fault = self.trouble
         joint = self._app.joint if self._config is not None else None
         if joint is not None:
             joint.pair.compare()

@@ -7,6 +7,9 @@ import ssl
 from collections.abc import Iterable
 
 from modelwright.gateway.address import Address
+from modelwright.gateway.config import ModelConfig
+from modelwright.gateway.credentials import Credentials
+from modelwright.gateway.failed import Failed
 from modelwright.http.connection import Connection, Lost, Response, TooLong
 from modelwright.http.pool import Pool
 from modelwright.http.streams import detail, keep_alive, open_stream
@@ -14,39 +17,17 @@ from modelwright.http.streams import detail, keep_alive, open_stream
 MAX_CONNECTIONS = 64
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
-_AWAY = ("ConnectionFailed", "NotReady", "ModelNotFound", "CertificateNotTrusted", "Forbidden", "LoopDetected")
-
 Headers = Iterable[tuple[str, str]]
-
-
-class Failed(Exception):
-    """A model gave no answer that can be used; `reason` is CamelCase.
-
-    `lasting` says whether the next request is likely to fail as well, `answer` is what the model said, if that may be
-    what the client should hear.
-    """
-
-    def __init__(self, reason: str, message: str, *, lasting: bool = True, answer: Response | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.lasting = lasting
-        self.answer = answer
-
-    @property
-    def away(self) -> bool:
-        """Whether there was nobody to ask, so that it is over as soon as there is somebody."""
-        return self.reason in _AWAY
 
 
 class Upstream:
     """One model server. Redirects are answers as any other; certificates are always verified."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, config: ModelConfig) -> None:
         self.address = address
+        self._credentials = Credentials(config)
         self._pool = Pool(self._connect)
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
-        self._tls: ssl.SSLContext | None = None
         host = f"Host: {address.authority}\r\n"
         self._fixed = f"{host}User-Agent: modelwright-gateway\r\nAccept: */*\r\n"
 
@@ -86,15 +67,17 @@ class Upstream:
 
     def _head(self, method: str, path: str, headers: Headers, body: bytes) -> bytes:
         lines = [f"{method} {self.address.prefix}{path} HTTP/1.1\r\n{self._fixed}"]
-        lines += [f"{name}: {value}\r\n" for name, value in headers]
+        lines += [f"{name}: {value}\r\n" for name, value in (*headers, *self._credentials.headers())]
         if method == "POST":
             lines.append(f"Content-Length: {len(body)}\r\n")
         return "".join((*lines, "\r\n")).encode("latin-1")
 
     async def _connect(self) -> Connection:
-        address = self.address
+        address, secure = self.address, self.address.scheme == "https"
+        context = self._credentials.context() if secure else None
+        name = (self._credentials.server_name or address.host) if secure else None
         try:
-            reader, writer = await open_stream(address.host, address.port, self._context())
+            reader, writer = await open_stream(address.host, address.port, context, name)
         except ssl.SSLCertVerificationError as fault:
             message = f"{self.where} shows a certificate that is not trusted: {fault.verify_message}"
             raise Failed("CertificateNotTrusted", message) from None
@@ -102,11 +85,3 @@ class Upstream:
             raise Failed("ConnectionFailed", f"{self.where} cannot be reached: {detail(fault)}") from None
         keep_alive(writer)
         return Connection(reader, writer)
-
-    def _context(self) -> ssl.SSLContext | None:
-        if self.address.scheme != "https":
-            return None
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-            self._tls.set_alpn_protocols(["http/1.1"])
-        return self._tls

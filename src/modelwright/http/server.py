@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from email.utils import formatdate
@@ -19,10 +20,13 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from modelwright.http.listening import BACKLOG
+
 KEEP_ALIVE_SECONDS = 75
 HEAD_LIMIT = 1 << 16
 _STALLED_SECONDS = 75.0
-_BACKLOG = 2048
+_HANDSHAKE_SECONDS = 10.0
+_GOODBYE_SECONDS = 5.0
 _ACCEPTED_AT_ONCE = 4
 _HEAD_TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
@@ -31,6 +35,8 @@ _HEAD_TOO_LONG = (
 )
 
 log = logging.getLogger("modelwright.server")
+
+Secure = Callable[[], ssl.SSLContext | None]
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -94,24 +100,29 @@ class Acceptor:
     """Accepts connections on a listening socket that may belong to several processes.
 
     `loop.create_server` would take all waiting connections at once, which leaves none for the other replicas, and
-    would lose those that it has accepted but not yet set up when it is closed (Python 3.11).
+    would lose those that it has accepted but not yet set up when it is closed (Python 3.11). With `secure`, each
+    connection speaks TLS with the context that it gives then, and is closed where it gives none.
     """
 
-    def __init__(self, listener: socket.socket, connect: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(
+        self, listener: socket.socket, connect: Callable[[], asyncio.Protocol], secure: Secure | None = None
+    ) -> None:
         self._listener = listener
         self._connect = connect
+        self._secure = secure
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self.connecting: set[asyncio.Task[Any]] = set()
         listener.settimeout(0)
-        listener.listen(_BACKLOG)
+        listener.listen(BACKLOG)
         self._resume()
 
     def close(self) -> None:
         """Closes this process's copy of the socket; others that share it go on."""
         if self._pause is not None:
             self._pause.cancel()
-        self._loop.remove_reader(self._listener)
+        if self._listener.fileno() >= 0:
+            self._loop.remove_reader(self._listener)
         self._listener.close()
 
     def _resume(self) -> None:
@@ -136,9 +147,24 @@ class Acceptor:
 
     async def _set_up(self, connection: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._connect, connection)
+            if self._secure is None:
+                await self._loop.connect_accepted_socket(self._connect, connection)
+            else:
+                await self._shake_hands(connection, self._secure())
         except OSError:
-            connection.close()  # the client has gone already
+            connection.close()  # the client has gone already, or speaks no TLS
+
+    async def _shake_hands(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
+        if context is None:
+            connection.close()
+            return
+        await self._loop.connect_accepted_socket(
+            self._connect,
+            connection,
+            ssl=context,
+            ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=_GOODBYE_SECONDS,
+        )
 
 
 class HttpServer:
@@ -162,12 +188,12 @@ class HttpServer:
         self._acceptor: Acceptor | None = None
         self._ticker: asyncio.Task[None] | None = None
 
-    def accept(self, listener: socket.socket) -> None:
-        """Starts to accept; the server owns the socket object from now on."""
+    def accept(self, listener: socket.socket, secure: Secure | None = None) -> None:
+        """Starts to accept; the server owns the socket object from now on. `secure`: see Acceptor."""
         loop = asyncio.get_running_loop()
         self._refresh_headers()
         self._ticker = loop.create_task(self._tick())
-        self._acceptor = Acceptor(listener, lambda: Connection(self._config, self._state, {}, loop))
+        self._acceptor = Acceptor(listener, lambda: Connection(self._config, self._state, {}, loop), secure)
 
     def announce_close(self) -> None:
         """From now on each response says `Connection: close`, also those to requests that have begun."""
@@ -189,6 +215,11 @@ class HttpServer:
             await asyncio.sleep(0.02)
         if self._ticker is not None:
             self._ticker.cancel()
+
+    async def close(self) -> None:
+        """Ends it at once, except for answers that are being computed."""
+        self.stop_accepting()
+        await self.drain(0.0)
 
     def _connections(self) -> list[Connection]:
         return [connection for connection in self._state.connections if isinstance(connection, Connection)]

@@ -62,7 +62,7 @@ class App:
         except RequestError as error:
             response = json_answer({"error": error.message}, error.status, error.headers)
         except Exception:
-            log.exception("a request to %s failed", scope["path"])
+            log.exception("a request to %r failed", scope["path"])
             response = json_answer({"error": "the server failed to answer this request; its log says why"}, 500)
         await send_answer(send, response)
         if route is not None and route.verb in self._inference:
