@@ -27,12 +27,12 @@ ENVIRONMENT = {
 }
 
 
-def labels(version: str) -> dict[str, str]:
+def labels(version: str, description: str) -> dict[str, str]:
     """What https://specs.opencontainers.org/image-spec/annotations/ names, as far as it comes from the content."""
     prefix = "org.opencontainers.image"
     return {
         f"{prefix}.title": "modelwright",
-        f"{prefix}.description": "Modelwright: the operator and its build agent",
+        f"{prefix}.description": description,
         f"{prefix}.version": version,
         f"{prefix}.licenses": "Apache-2.0",
     }
@@ -43,28 +43,27 @@ def start(layout: Path) -> None:
     _umoci("init", "--layout", str(layout))
 
 
-def add(layout: Path, root: Path, architecture: str, version: str) -> None:
-    """Add the image of one architecture, tagged with its name; its bytes depend on the content of `root` alone."""
+def add(
+    layout: Path, roots: list[Path], architecture: str, config_labels: dict[str, str], environment: dict[str, str]
+) -> None:
+    """Add the image of one architecture, tagged with its name; its bytes depend on the content of `roots` alone.
+
+    Each root is a layer, so that images have the same layer where they have the same content.
+    """
     image = f"{layout}:{architecture}"
     moment = datetime.fromtimestamp(epoch(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    archive = root.with_suffix(".tar")
-    _archive(root, archive)
     _umoci("new", "--image", image)
-    _umoci(
-        "raw",
-        "add-layer",
-        "--image",
-        image,
-        "--history.created",
-        moment,
-        "--history.created_by",
-        "modelwright",
-        str(archive),
-    )
-    archive.unlink()
+    for root in roots:
+        archive = root.with_suffix(".tar")
+        if not archive.exists():
+            _archive(root, archive)
+        history = ["--history.created", moment, "--history.created_by", f"modelwright {root.name}"]
+        _umoci("raw", "add-layer", "--image", image, *history, str(archive))
     settings = [part for key, value in CONFIG.items() for part in (f"--config.{key}", value)]
-    settings += [part for key, value in ENVIRONMENT.items() for part in ("--config.env", f"{key}={value}")]
-    settings += [part for key, value in labels(version).items() for part in ("--config.label", f"{key}={value}")]
+    settings += [
+        part for key, value in (ENVIRONMENT | environment).items() for part in ("--config.env", f"{key}={value}")
+    ]
+    settings += [part for key, value in config_labels.items() for part in ("--config.label", f"{key}={value}")]
     settings += ["--architecture", architecture, "--os", "linux"]
     _umoci("config", "--image", image, "--no-history", "--created", moment, *settings)
     _umoci("gc", "--layout", str(layout))
