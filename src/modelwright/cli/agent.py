@@ -50,3 +50,11 @@ def kaniko_finish() -> None:
     from modelwright.agent.job import kaniko_finish
 
     raise typer.Exit(kaniko_finish())
+
+
+@app.command("fetch")
+def fetch() -> None:
+    """Bring the models of a serving Pod, as the environment says, before its server starts."""
+    from modelwright.agent.serving.fetch import main
+
+    raise typer.Exit(main())
