@@ -12,7 +12,7 @@ SERVICES = Resource("", "v1", "services", "Service")
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 
 
-class _Container(msgspec.Struct, frozen=True, gc=False):
+class PodContainer(msgspec.Struct, frozen=True, gc=False):
     name: str = ""
     image: str = ""
     command: tuple[str, ...] = ()
@@ -20,8 +20,8 @@ class _Container(msgspec.Struct, frozen=True, gc=False):
 
 
 class _PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    init_containers: tuple[_Container, ...] = ()
-    containers: tuple[_Container, ...] = ()
+    init_containers: tuple[PodContainer, ...] = ()
+    containers: tuple[PodContainer, ...] = ()
 
 
 class Template(msgspec.Struct, frozen=True, gc=False):

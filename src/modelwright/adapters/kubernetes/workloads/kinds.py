@@ -27,6 +27,7 @@ class Labels(msgspec.Struct, frozen=True, gc=False):
     owner_uid: str = msgspec.field(default="", name="modelwright.dev/owner-uid")
     job_name: str = msgspec.field(default="", name="batch.kubernetes.io/job-name")
     server: str = msgspec.field(default="", name="modelwright.dev/server")
+    layer: str = msgspec.field(default="", name="modelwright.dev/layer")
     component: str = msgspec.field(default="", name="app.kubernetes.io/component")
 
 
@@ -141,8 +142,13 @@ class PodState(msgspec.Struct, frozen=True, rename="camel", gc=False):
         return (self.init_container_statuses or ()) + (self.container_statuses or ())
 
 
+class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     node_name: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
