@@ -144,6 +144,7 @@ class Process(ABC):
             try:
                 if self._place.fd is None:  # who asks how it is doing meanwhile gets an answer
                     server.accept(listener, self._secure)
+                    log.info("listening on %s", self._url(listener))
                 if not await self._until_stopped(self._apply_first()):
                     return 0
                 if not self.serves():
@@ -154,6 +155,10 @@ class Process(ABC):
                     task.cancel()
                 await server.close()
                 await self.close()
+
+    def _url(self, listener: socket.socket) -> str:
+        host, port = listener.getsockname()[:2]
+        return f"{self._guard.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     def _server(self) -> HttpServer:
         from modelwright.http.server import HttpServer
@@ -170,8 +175,7 @@ class Process(ABC):
         if self._place.fd is not None:  # shared: others have answered until now
             server.accept(listener, self._secure)
         self._enter("ready")
-        host, port = listener.getsockname()[:2]
-        print(f"ready {self._guard.scheme}://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+        print(f"ready {self._url(listener)}", flush=True)
         await self._until_stopped(self._watch())
         self._application.draining = True
         self._enter("draining")
