@@ -45,6 +45,7 @@ class Downloads:
         self.files: dict[str, File] = {}
         self.behaviours: dict[str, Behaviour] = {}
         self.asked: list[Asked] = []
+        self.stalled: set[str] = set()
         self.ended = threading.Event()
         self._server = _Server((address, 0), _Handler)
         self._server.downloads = self
@@ -81,6 +82,10 @@ class Downloads:
     def behave(self, path: str, **behaviour: object) -> None:
         """Change how a file is given out."""
         self.behaviours[path] = msgspec.convert(behaviour, Behaviour)
+
+    def waiting(self, path: str) -> bool:
+        """Whether somebody waits for more of this file than it is to be given by now."""
+        return path in self.stalled
 
     def count(self, path: str) -> int:
         """How many requests for this file were answered."""
@@ -159,8 +164,10 @@ class _Handler(BaseHTTPRequestHandler):
             behaviour = downloads.behaviours[path]
             left = CHUNK if behaviour.stops_after < 0 else behaviour.stops_after - first - sent
             if left <= 0:
+                downloads.stalled.add(path)
                 downloads.ended.wait(0.05)
                 continue
+            downloads.stalled.discard(path)
             size = min(CHUNK, left, max(1, behaviour.rate // 20) if behaviour.rate else CHUNK)
             chunk = source.read(size)
             if not chunk:
