@@ -183,9 +183,7 @@ def test_without_a_token_of_its_own_nothing_but_health_is_answered(
     process = site.start("--token-file", str(secret / "token")).ready()
     state: ServerState = process.state
     assert (state.reason, state.default_version) == ("TokenNotUsable", "v1")
-    given = ["Bearer", "Bearer ", "Bearer x"] + (
-        [f"Bearer {content.decode('latin-1')}"] if content == b"two words" else []
-    )
+    given = ["Bearer", "Bearer ", "Bearer x", "Bearer two words"]
     with Asker(process.port) as one:
         assert [one.ask("GET", path)[0] for path in OPEN] == [200, 503, 200]
         for token in (None, *given):
@@ -209,29 +207,21 @@ def test_it_speaks_tls_and_nothing_else(
     site.write(1)
     guards = ("--tls-folder", str(secret.folder), "--token-file", str(secret / "token"))
     process = site.start(*guards, env=event_loop_of).ready()
-    assert "ready https://127.0.0.1:" in process.out.read_text() + wait_line(process)
+    assert process.port
+    assert "ready https://127.0.0.1:" in process.out.read_text()
     with Asker(process.port, trusting(authority)) as one:
         assert one.ask("GET", "/v2/health/ready")[0] == 200
         assert [one.predict(token) for token in (None, "Bearer right")] == [401, 200]
-        assert one.connection.sock.version() in ("TLSv1.2", "TLSv1.3")
     with Asker(process.port) as plain, pytest.raises((http.client.HTTPException, OSError)):
         plain.predict("Bearer right")
     with Asker(process.port, ssl.create_default_context()) as stranger, pytest.raises(ssl.SSLCertVerificationError):
         stranger.predict("Bearer right")
     old = trusting(authority)
-    with contextlib.suppress(ValueError):
-        old.minimum_version, old.maximum_version = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_2
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
     with Asker(process.port, old) as one:
         assert one.predict("Bearer right") == 200
     assert "Traceback" not in process.log.read_text()
     assert process.end() == 0
-
-
-def wait_line(process: Any) -> str:
-    """The line that says ready has come, too."""
-    assert process.port
-    text: str = process.out.read_text()
-    return text
 
 
 def test_another_certificate_is_shown_to_new_connections_and_old_ones_stay(
@@ -342,7 +332,7 @@ def test_clients_that_do_not_finish_their_handshake_harm_nobody(
         assert process.exit() == 0
 
 
-def test_a_change_of_certificates_and_versions_under_load_fails_no_request(
+def test_certificates_and_versions_change_together(
     site: Any, secret: Secret, authority: Authority, until: Any, event_loop_of: dict[str, str]
 ) -> None:
     secret.hold(**pair(authority, "c0"))
