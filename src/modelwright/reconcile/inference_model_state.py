@@ -42,7 +42,7 @@ class State(Enum):
             case State.SCALED_TO_ZERO:
                 return "replicas is 0: nothing runs"
             case State.NODE_LOST if failure:
-                return f"{what}: {failure.message}; nothing of it is removed, and it is looked at again by itself"
+                return f"{what}: {failure.message}; nothing of it is removed"
             case State.FAILED | State.RETRYING if failure:
                 again = "; trying again" if self is State.RETRYING else ""
                 return f"{what}: {failure.message}{again}{still}"

@@ -86,8 +86,8 @@ def gateway_problem(wanted: Server | None, seen: ServerStatus | None) -> Problem
         where = "waits to know the node of the edge model" if wanted is None else "is starting"
         return Problem(reason="Starting", message=f"the gateway {where}")
     if seen.failure is not None and is_away(seen):
-        again = "; nothing of it is removed, and it is looked at again by itself"
-        return Problem(reason=NODE_LOST, message=f"the gateway: {seen.failure.message}{again}", warn=True)
+        text = f"the gateway: {seen.failure.message}; nothing of it is removed"
+        return Problem(reason=NODE_LOST, message=text, warn=True)
     if seen.failure is not None and not seen.up_to_date:
         again = "; trying again" if seen.failure.retryable else ""
         return Problem(
