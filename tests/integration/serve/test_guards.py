@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from tests.contract.pki import Authority
+from tests.integration.mounted_secret import Secret, pair, trusting
 
 from modelwright.serve.state import ServerState
 
@@ -32,33 +33,6 @@ CLOSED = (
     "/v2/health/live/",
     "/v2/health/../models/times",
 )
-
-
-class Secret:
-    """A folder with files as the kubelet shows a Secret: links to a folder that is exchanged as a whole."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._count = 0
-        folder.mkdir()
-
-    def hold(self, **files: bytes | None) -> None:
-        """From one instant on it holds these; `tls_crt` is the file tls.crt."""
-        self._count += 1
-        real = self.folder / f"..{self._count}"
-        real.mkdir()
-        named = {name.replace("_", "."): content for name, content in files.items()}
-        for name, content in named.items():
-            if content is not None:
-                (real / name).write_bytes(content)
-            if not (self.folder / name).is_symlink():
-                (self.folder / name).symlink_to(Path("..data", name))
-        link = self.folder / "..new"
-        link.symlink_to(real.name)
-        link.replace(self.folder / "..data")
-
-    def __truediv__(self, name: str) -> Path:
-        return self.folder / name
 
 
 @pytest.fixture
@@ -108,15 +82,6 @@ class Asker:
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
-
-
-def trusting(authority: Authority) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(authority.ca_file))
-
-
-def pair(authority: Authority, name: str) -> dict[str, bytes]:
-    certificate, key = authority.issue(name)
-    return {"tls_crt": certificate.read_bytes(), "tls_key": key.read_bytes()}
 
 
 # Tokens -------------------------------------------------------------------------------------------------------------
