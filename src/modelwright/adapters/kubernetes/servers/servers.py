@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -29,6 +29,8 @@ from modelwright.ports.workloads import Owner, Server, ServerStatus
 PROGRAMS = frozenset({"modelServer", "container", "gateway"})
 Key = tuple[str, str]
 """The owner's UID and the Server's name."""
+
+AGAIN_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class Servers:
         """Follow the cluster, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for follower in (*self.mirrors.followers, *self._parts):
-                group.create_task(follower.run())
+                group.create_task(_for_ever(follower.run))
 
     # The port -------------------------------------------------------------------------------------------------------
 
@@ -163,6 +165,16 @@ class Servers:
     def _node_changed(self, node: str) -> None:
         for part in self._parts:
             part.node_changed(node)
+
+
+async def _for_ever(run: Callable[[], Awaitable[None]]) -> None:
+    """One that ends by an error that nobody has thought of must not end the others."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("following servers: unexpected error, beginning again")
+        await asyncio.sleep(AGAIN_SECONDS)
 
 
 def _moving(new: ServerStatus, former: ServerStatus) -> ServerStatus:

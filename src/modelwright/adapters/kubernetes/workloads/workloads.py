@@ -79,9 +79,10 @@ class KubernetesWorkloads:
 
     async def __aenter__(self) -> KubernetesWorkloads:
         followers = [mirror.run() for mirror in self._mirrors.all]
-        self._running = [
-            asyncio.create_task(follower) for follower in (*followers, self._attendant.run(), self._clearing.run())
-        ]
+        followers += [self._attendant.run(), self._clearing.run()]
+        if self._servers is not None:
+            followers.append(self._servers.run())
+        self._running = [asyncio.create_task(follower) for follower in followers]
         return self
 
     async def __aexit__(self, *_: object) -> None:
