@@ -27,6 +27,8 @@ Report = Callable[[int, int], None]
 """Called with bytes done and bytes in all (0: not known)."""
 Bring = Callable[[Path], str]
 """Puts a model into a folder that does not exist yet; returns the digest of what was downloaded, if it was."""
+_STAGING = ".modelwright-staging-*"
+"""What `oci.appearing` unpacks into."""
 
 
 def obtain(
@@ -70,11 +72,15 @@ def present(source: ModelSource, folder: Path, report: Report) -> Obtained | Non
 
 
 def place(folder: Path, bring: Bring, *, mode: int = 0o700) -> Obtained:
-    """Have `bring` put the model into `folder/model`, and write down what it is; `mode` is the folder's, if made."""
+    """Have `bring` put the model into `folder/model`, and write down what it is; `mode` is the folder's, if made.
+
+    What a killed process was unpacking here is removed.
+    """
     model, manifest = folder / "model", folder / "manifest.json"
     folder.mkdir(mode=mode, parents=True, exist_ok=True)
     manifest.unlink(missing_ok=True)
-    remove_tree(model)
+    for former in (model, *folder.glob(_STAGING)):
+        remove_tree(former)
     digest = bring(model)
     fresh = folder / ".manifest.json.new"
     with disk_errors():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.integration.images.conftest import docker_registry, locked_registry
 from tests.integration.serve.conftest import models
+from tests.integration.serving_agent.beside import Beside
 from tests.integration.serving_agent.hosts import FileHost, file_host
 from tests.integration.serving_agent.pod import Pod
 
@@ -25,3 +26,8 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
 def host() -> Iterator[FileHost]:
     with file_host() as found:
         yield found
+
+
+@pytest.fixture
+def beside(pod: Pod) -> Beside:
+    return Beside(pod)
