@@ -16,6 +16,8 @@ STANDARD_LIBRARY = f"usr/lib/python{PYTHON}"
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 # manylinux tags name the oldest glibc: bookworm's is 2.36.
 GLIBCS = tuple(f"2_{minor}" for minor in range(36, 4, -1))
+# What only building against TensorFlow takes: a fifth of it.
+USELESS = ("clang", "tensorflow/include")
 PROGRAM = "usr/local/bin/modelwright"
 
 
@@ -102,8 +104,10 @@ def _target(site: Path, architecture: str) -> list[str]:
 
 def _tidy(site: Path) -> None:
     """Take away what tests the dependencies, and what tells where they were installed from."""
-    for folder in [path for path in site.rglob("*") if path.is_dir() and path.name in ("tests", "__pycache__")]:
-        shutil.rmtree(folder)
+    useless = [site / name for name in USELESS]
+    useless += [path for path in site.rglob("*") if path.is_dir() and path.name in ("tests", "__pycache__")]
+    for folder in useless:
+        shutil.rmtree(folder, ignore_errors=True)
     for name in ("direct_url.json", "REQUESTED"):
         for file in site.glob(f"*.dist-info/{name}"):
             file.unlink()
