@@ -6,7 +6,7 @@ import re
 
 from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import labels
-from modelwright.adapters.kubernetes.servers.cloud_pod import pod_template
+from modelwright.adapters.kubernetes.servers.cloud_pod import mountable, pod_template
 from modelwright.adapters.kubernetes.servers.cloud_probes import PORT_NAME
 from modelwright.adapters.kubernetes.servers.kinds import (
     Deployment,
@@ -34,7 +34,8 @@ def deployment(server: Server, settings: ServerSettings, *, mounted: bool) -> JS
         "selector": {"matchLabels": labels.selector(server)},
         "template": pod_template(server, settings, mounted=mounted),
     }
-    metadata = labels.metadata(server, server.name, **{labels.RENDERED: labels.digest(spec)})
+    decided = {labels.IMAGE_VOLUMES: "true" if mounted else "false"} if mountable(server) else {}
+    metadata = labels.metadata(server, server.name, **decided, **{labels.RENDERED: labels.digest(spec)})
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
@@ -71,6 +72,12 @@ def budget(server: Server) -> JSON:
 def may_name_service(name: str) -> bool:
     """Whether a Service can be called so (RFC 1035)."""
     return _SERVICE_NAME.fullmatch(name) is not None
+
+
+def same_template(there: Deployment, wanted: JSON) -> bool:
+    """Whether no Pod becomes another by it."""
+    rendered: str = wanted["spec"]["template"]["metadata"]["annotations"][labels.RENDERED]
+    return there.spec.template.metadata.annotations.rendered == rendered
 
 
 # What differs -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import cloud_objects as render
 from modelwright.adapters.kubernetes.servers.cloud_attend import CloudAttendant
+from modelwright.adapters.kubernetes.servers.cloud_sources import CloudSources
 from modelwright.adapters.kubernetes.servers.cloud_status import Seen, is_ready, server_status
 from modelwright.adapters.kubernetes.servers.kinds import Service
 from modelwright.adapters.kubernetes.servers.part import Place
@@ -31,12 +32,16 @@ class CloudServers:
         self._mirrors = place.mirrors
         self._generations: dict[str, int] = {}
         self._attendant = CloudAttendant(place, self._open_pods)
+        self._sources = CloudSources(place)
 
     def takes(self, server: Server) -> bool:
         return server.placement.layer == CLOUD and isinstance(server.program, ModelServer | Container)
 
     async def run(self) -> None:
-        await self._attendant.run()
+        try:
+            await self._attendant.run()
+        finally:
+            await self._sources.aclose()
 
     # Making ---------------------------------------------------------------------------------------------------------
 
@@ -49,7 +54,7 @@ class CloudServers:
     async def _deployment(self, server: Server) -> None:
         mirror, owner = self._mirrors.deployments, server.owner
         there = self._place.children.have(mirror, owner.uid, owner.namespace, server.name)
-        wanted = render.deployment(server, self._place.settings, mounted=False)
+        wanted = await self._sources.rendered(server, there, self.pods(owner, server.name))
         if there is not None:
             known = self._generations.get(there.metadata.uid, there.metadata.generation)
             if known == there.metadata.generation and not render.deployment_differs(there, wanted):

@@ -22,6 +22,7 @@ SERVER = "modelwright.dev/server"
 LAYER = "modelwright.dev/layer"
 RENDERED = "modelwright.dev/rendered"
 VERSION = "modelwright.dev/version"
+IMAGE_VOLUMES = "modelwright.dev/image-volumes"
 SERVE, GATEWAY = "serve", "gateway"
 """What a component is: a model that is served, or a gateway."""
 

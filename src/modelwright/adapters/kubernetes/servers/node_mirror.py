@@ -33,6 +33,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     external_ip: str = ""
     ready: Literal["True", "False", "Unknown"] = "Unknown"
     repels: bool = False
+    kubelet_version: str = ""
+    runtime_version: str = ""
 
     @property
     def address(self) -> str:
@@ -61,7 +63,13 @@ class _Address(msgspec.Struct, frozen=True):
     address: str
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _Info(msgspec.Struct, frozen=True, rename="camel"):
+    kubelet_version: str = ""
+    container_runtime_version: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    node_info: _Info = _Info()
     addresses: tuple[_Address, ...] | None = None
     conditions: tuple[Condition, ...] | None = None
 
@@ -154,6 +162,8 @@ def read_node(data: msgspec.Raw | bytes) -> tuple[Node, str]:
         internal_ip=next((each.address for each in addresses if each.type == "InternalIP"), ""),
         external_ip=next((each.address for each in addresses if each.type == "ExternalIP"), ""),
         ready="True" if ready == "True" else "False" if ready == "False" else "Unknown",
+        kubelet_version=found.status.node_info.kubelet_version,
+        runtime_version=found.status.node_info.container_runtime_version,
         repels=found.spec.unschedulable or any(each.effect in REPELS for each in found.spec.taints or ()),
     )
     return node, found.metadata.resource_version

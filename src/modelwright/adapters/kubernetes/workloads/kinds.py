@@ -46,6 +46,7 @@ class Annotations(msgspec.Struct, frozen=True, gc=False):
     version: str = msgspec.field(default="", name="modelwright.dev/version")
     serve: str = msgspec.field(default="", name="modelwright.dev/serve")
     gateway: str = msgspec.field(default="", name="modelwright.dev/gateway")
+    image_volumes: str = msgspec.field(default="", name="modelwright.dev/image-volumes")
     node: str = msgspec.field(default="", name="modelwright.dev/node")
     port: str = msgspec.field(default="", name="modelwright.dev/port")
 
