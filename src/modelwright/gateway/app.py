@@ -20,13 +20,13 @@ from modelwright.gateway.pose import Request, Selector
 from modelwright.gateway.side import Headers, Side
 from modelwright.http.asgi import (
     Answer,
+    Bodies,
     Message,
     Receive,
     RequestError,
     Send,
     allow,
     json_answer,
-    read_body,
     send_answer,
 )
 from modelwright.http.routes import Route, route_of
@@ -48,6 +48,7 @@ class App:
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.draining = False
+        self._bodies = Bodies()
         self.metrics = Metrics(self._gauges)
         self._changed = changed
         self._via = f"1.1 modelwright-{os.urandom(6).hex()}"
@@ -136,7 +137,7 @@ class App:
         headers = dict(scope["headers"])
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise RequestError("bodies must not be compressed: leave Content-Encoding out", 415)
-        content = await read_body(scope, receive, joint.config.max_request_bytes)
+        content = await self._bodies.read(scope, receive, joint.config.max_request_bytes)
         request: Request
         if route.verb == "v2.infer":
             size = headers.get(v2.HEADER.lower().encode())

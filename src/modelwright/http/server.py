@@ -25,6 +25,13 @@ from modelwright.http.listening import BACKLOG
 KEEP_ALIVE_SECONDS = 75
 HEAD_LIMIT = 1 << 16
 _STALLED_SECONDS = 75.0
+_BESIDE_BODY_LIMIT = 1 << 19  # framing and trailers between parts of a body: one reading brings half of it
+_MOST_PIPELINED = 64
+_MOST_CONNECTIONS = 4096
+_MOST_TLS_CONNECTIONS = 1024  # each takes a quarter of a megabyte
+_MOST_HANDSHAKES = 512
+_QUICK_SECONDS = 2.0
+_BREATH_SECONDS = 0.05
 _HANDSHAKE_SECONDS = 10.0
 _GOODBYE_SECONDS = 5.0
 _ACCEPTED_AT_ONCE = 4
@@ -45,28 +52,49 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that knows when it was last used, and takes no head without end."""
+    """A connection that knows when it was last used, and takes nothing without end but bodies.
+
+    Those are for the application to bound. A head that never ends, trailers behind a body, and requests that wait
+    behind others would fill the memory before it sees them.
+    """
 
     last_used = 0.0
     _in_head = True
+    _head_since = 0.0
     _head_bytes = 0
+    _beside_body = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self.last_used = self.loop.time()
+        self.last_used = self._head_since = self.loop.time()
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
         self.last_used = self.loop.time()
         if self._in_head:
+            if not self._head_bytes:
+                self._head_since = self.last_used
             self._head_bytes += len(data)
+        else:
+            self._beside_body += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > HEAD_LIMIT and not self.transport.is_closing():
+        too_long = self._head_bytes > HEAD_LIMIT if self._in_head else self._beside_body > _BESIDE_BODY_LIMIT
+        if too_long and not self.transport.is_closing():
             self.transport.write(_HEAD_TOO_LONG)
             self.transport.close()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # what comes behind a body means nothing here
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._in_head = False
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            raise ValueError("too many requests at once")  # it is answered with 400, and the connection ends
+        self._in_head, self._beside_body = False, 0
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._beside_body = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._in_head, self._head_bytes = True, 0
@@ -81,6 +109,11 @@ class Connection(HttpToolsProtocol):
         """Whether a whole request has arrived and its answer is not yet written."""
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete and not cycle.more_body
+
+    @property
+    def stalled_since(self) -> float:
+        """When it was last used, or began to send a head that is still not whole."""
+        return self._head_since if self._in_head and self._head_bytes else self.last_used
 
     def close_after_answer(self) -> None:
         """Tells the client to close with the answer that it waits for, if it waits for one."""
@@ -112,7 +145,8 @@ class Acceptor:
         self._secure = secure
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
-        self.connecting: set[asyncio.Task[Any]] = set()
+        self.connecting: dict[asyncio.Task[Any], float] = {}
+        """Connections that are being set up, and since when; the longest first."""
         listener.settimeout(0)
         listener.listen(BACKLOG)
         self._resume()
@@ -131,19 +165,36 @@ class Acceptor:
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):
+            if self._crowded():  # they wait in the queue
+                self._rest(_BREATH_SECONDS)
+                return
             try:
                 connection, _ = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:  # no descriptors or no memory left: the connections wait in the queue
                 log.error("cannot accept connections: %s", error)
-                self._loop.remove_reader(self._listener)
-                self._pause = self._loop.call_later(1, self._resume)
+                self._rest(1.0)
                 return
             connection.settimeout(0)
             task = self._loop.create_task(self._set_up(connection))
-            self.connecting.add(task)
-            task.add_done_callback(self.connecting.discard)
+            self.connecting[task] = self._loop.time()
+            task.add_done_callback(lambda task: self.connecting.pop(task, None))
+
+    def _rest(self, seconds: float) -> None:
+        self._loop.remove_reader(self._listener)
+        self._pause = self._loop.call_later(seconds, self._resume)
+
+    def _crowded(self) -> bool:
+        """Whether as many shake hands as there is memory for; one that takes its time makes room for another."""
+        if self._secure is None or len(self.connecting) < _MOST_HANDSHAKES:
+            return False
+        task, since = next(iter(self.connecting.items()))
+        if self._loop.time() - since < _QUICK_SECONDS:
+            return True
+        del self.connecting[task]
+        task.cancel()
+        return False
 
     async def _set_up(self, connection: socket.socket) -> None:
         try:
@@ -193,7 +244,14 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         self._refresh_headers()
         self._ticker = loop.create_task(self._tick())
-        self._acceptor = Acceptor(listener, lambda: Connection(self._config, self._state, {}, loop), secure)
+        most = _MOST_CONNECTIONS if secure is None else _MOST_TLS_CONNECTIONS
+
+        def connect() -> Connection:
+            if len(self._state.connections) >= most:
+                self._end_idlest()
+            return Connection(self._config, self._state, {}, loop)
+
+        self._acceptor = Acceptor(listener, connect, secure)
 
     def announce_close(self) -> None:
         """From now on each response says `Connection: close`, also those to requests that have begun."""
@@ -226,8 +284,14 @@ class HttpServer:
 
     def _close_idle(self, before: float) -> None:
         for connection in self._connections():
-            if not connection.computing and connection.last_used <= before:
+            if not connection.computing and connection.stalled_since <= before:
                 connection.end()
+
+    def _end_idlest(self) -> None:
+        """Makes room: who waits for an answer keeps its place."""
+        waiting = [connection for connection in self._connections() if not connection.computing]
+        if waiting:
+            min(waiting, key=lambda connection: connection.stalled_since).end()
 
     def _refresh_headers(self) -> None:
         headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
