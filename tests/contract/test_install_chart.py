@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -172,6 +173,18 @@ def test_the_manifest_is_what_the_chart_gives(helm: str) -> None:
     command = [sys.executable, str(CHECKOUT / "deploy/generate_install.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_command_in_the_docs_takes_every_image_from_ones_own_registry() -> None:
+    (script,) = re.findall(
+        r"^sed '(.*)' deploy/install\.yaml", (CHECKOUT / "docs/install.md").read_text(), re.MULTILINE
+    )
+    command = ["sed", script, str(CHECKOUT / "deploy/install.yaml")]
+    objects = documents(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    images = [container["image"], *(each for name, each in variables(objects).items() if name.endswith("_IMAGE"))]
+    assert len(images) == 5
+    assert [image for image in images if not image.startswith("registry.example/modelwright/")] == []
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING, {"storage": {"createVolumes": False}, "replicas": 1}, NO_SERVING])
