@@ -1,42 +1,27 @@
-"""Servers at the edge."""
+"""Models and serving images at the edge."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
-
+from modelwright.adapters.kubernetes.servers import edge_model, keeper_lines
+from modelwright.adapters.kubernetes.servers.edge_bare import BarePods, Sort
+from modelwright.adapters.kubernetes.servers.labels import SERVE
 from modelwright.adapters.kubernetes.servers.part import Place
-from modelwright.adapters.kubernetes.workloads.kinds import Pod
-from modelwright.ports.errors import Terminal
-from modelwright.ports.workloads import Gateway, Owner, Server, ServerStatus
+from modelwright.ports.workloads import Container, ModelServer, Server
 
 
-class EdgeServers:
+class EdgeServers(BarePods):
     """Implements `Part`."""
 
     def __init__(self, place: Place) -> None:
-        self._place = place
+        sort = Sort(
+            component=SERVE,
+            container=edge_model.KEEPER,
+            render=edge_model.render,
+            read=keeper_lines.keeper_state,
+            kept_path=lambda *_: "",
+        )
+        super().__init__(place, sort)
 
     def takes(self, server: Server) -> bool:
-        return server.placement.layer == "edge" and not isinstance(server.program, Gateway)
-
-    async def apply(self, server: Server) -> None:
-        raise Terminal("this operator does not run it yet", reason="NotImplemented")
-
-    def names(self, owner_uid: str) -> Iterable[str]:
-        return ()
-
-    def status(self, owner: Owner, name: str) -> ServerStatus | None:
-        return None
-
-    async def remove(self, owner_uid: str, name: str) -> None:
-        return None
-
-    def pods(self, owner: Owner, name: str) -> list[Pod]:
-        return []
-
-    def node_changed(self, node: str) -> None:
-        return None
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
+        """What is to run at the edge."""
+        return server.placement.layer == "edge" and isinstance(server.program, ModelServer | Container)

@@ -1,42 +1,33 @@
-"""Servers at the edge."""
+"""Gateways: a bare Pod each, beside the edge model; where that is in the cloud, the same on a node there."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
-
+from modelwright.adapters.kubernetes.servers import gateway_pod, keeper_lines
+from modelwright.adapters.kubernetes.servers.edge_bare import BarePods, Sort
+from modelwright.adapters.kubernetes.servers.labels import GATEWAY
 from modelwright.adapters.kubernetes.servers.part import Place
-from modelwright.adapters.kubernetes.workloads.kinds import Pod
-from modelwright.ports.errors import Terminal
-from modelwright.ports.workloads import Gateway, Owner, Server, ServerStatus
+from modelwright.adapters.kubernetes.servers.settings import ServerSettings
+from modelwright.ports.workloads import Gateway, Server
 
 
-class GatewayServers:
+class GatewayServers(BarePods):
     """Implements `Part`."""
 
     def __init__(self, place: Place) -> None:
-        self._place = place
+        sort = Sort(
+            component=GATEWAY,
+            container=gateway_pod.CONTAINER,
+            render=gateway_pod.render,
+            read=keeper_lines.gateway_state,
+            kept_path=_kept_path,
+        )
+        super().__init__(place, sort)
 
     def takes(self, server: Server) -> bool:
+        """Every gateway, wherever it is to run."""
         return isinstance(server.program, Gateway)
 
-    async def apply(self, server: Server) -> None:
-        raise Terminal("this operator does not run it yet", reason="NotImplemented")
 
-    def names(self, owner_uid: str) -> Iterable[str]:
-        return ()
-
-    def status(self, owner: Owner, name: str) -> ServerStatus | None:
-        return None
-
-    async def remove(self, owner_uid: str, name: str) -> None:
-        return None
-
-    def pods(self, owner: Owner, name: str) -> list[Pod]:
-        return []
-
-    def node_changed(self, node: str) -> None:
-        return None
-
-    async def run(self) -> None:
-        await asyncio.Event().wait()
+def _kept_path(server: Server, settings: ServerSettings) -> str:
+    program = server.program
+    return gateway_pod.kept_path(program, settings) if isinstance(program, Gateway) else ""
