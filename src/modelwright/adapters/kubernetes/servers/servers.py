@@ -144,7 +144,10 @@ class Servers:
         known = self._known.get(uid)
         if known is not None:
             return known
-        said = {labels.owner_of(child) for child in self._children(uid) if controller(child) == uid}
+        children = self._children(uid)
+        said = {labels.owner_of(child) for child in children if controller(child) == uid}
+        # What keeps models on a node has no owner reference, so as to outlive its owner until they are removed.
+        said = said or {labels.owner_of(child) for child in children if not child.metadata.owner_references}
         return said.pop() if len(said) == 1 else None
 
     def _status(self, owner: Owner | None, uid: str, name: str) -> ServerStatus:
