@@ -20,7 +20,7 @@ from modelwright.adapters.kubernetes.servers.mirrors import ServerMirrors
 from modelwright.adapters.kubernetes.servers.part import Part, Place
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads import labels
-from modelwright.adapters.kubernetes.workloads.kinds import Changed, Pod, controller, going
+from modelwright.adapters.kubernetes.workloads.kinds import Changed, Object, Pod, controller, going
 from modelwright.adapters.kubernetes.workloads.mirror import Mirror
 from modelwright.adapters.kubernetes.workloads.server_clock import ServerClock
 from modelwright.ports.errors import NotFound, Terminal
@@ -109,7 +109,7 @@ class Servers:
         """Everybody who has objects that are not going."""
         for mirror in self.mirrors.owned:
             for child in mirror.all():
-                if child.metadata.labels.server and not going(child):
+                if is_of_server(child) and not going(child):
                     yield self._known.get(child.metadata.labels.owner_uid) or labels.owner_of(child)
 
     def owners_of(self, uid: str) -> Collection[Owner]:
@@ -137,7 +137,7 @@ class Servers:
     # What is believed -----------------------------------------------------------------------------------------------
 
     def _children(self, uid: str) -> list[Any]:
-        return [child for mirror in self.mirrors.owned for child in mirror.of(uid) if child.metadata.labels.server]
+        return [child for mirror in self.mirrors.owned for child in mirror.of(uid) if is_of_server(child)]
 
     def _owner(self, uid: str) -> Owner | None:
         """Whose objects these are: as it was applied, else as those say that it controls; None if they disagree."""
@@ -178,6 +178,11 @@ async def _for_ever(run: Callable[[], Awaitable[None]]) -> None:
         except Exception:
             log.exception("following servers: unexpected error, beginning again")
         await asyncio.sleep(AGAIN_SECONDS)
+
+
+def is_of_server(child: Object) -> bool:
+    """Whether it is part of a Server, or what one has left on a node."""
+    return bool(child.metadata.labels.server or child.metadata.labels.kept_of)
 
 
 def _moving(new: ServerStatus, former: ServerStatus) -> ServerStatus:

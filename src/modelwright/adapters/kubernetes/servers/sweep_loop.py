@@ -23,11 +23,11 @@ class Sweeps:
 
     def kept(self, owner_uid: str) -> set[str]:
         """The servers of this owner that have no Pod and have left something that may be wanted again."""
-        return {pod.metadata.labels.server for pod in self._of(owner_uid) if pod.metadata.labels.server} - {""}
+        return {pod.metadata.labels.kept_of for pod in self._of(owner_uid) if pod.metadata.labels.kept_of} - {""}
 
     def node_of(self, owner_uid: str, server: str) -> str:
         """Where a server has left something; empty if nowhere."""
-        found = [pod.metadata.annotations.node for pod in self._of(owner_uid) if pod.metadata.labels.server == server]
+        found = [pod.metadata.annotations.node for pod in self._of(owner_uid) if pod.metadata.labels.kept_of == server]
         return min(found, default="")
 
     async def record(self, owner: Owner, server: str, node: str, *, kept: bool) -> None:
@@ -51,7 +51,7 @@ class Sweeps:
     async def unwanted(self, owner_uid: str, server: str) -> None:
         """What this server has left anywhere is not wanted any more."""
         for pod in self._of(owner_uid):
-            if pod.metadata.labels.server == server and not going(pod):
+            if pod.metadata.labels.kept_of == server and not going(pod):
                 await self._patch(pod, sweep_pods.unwanted())
 
     async def tick(self) -> None:
@@ -68,7 +68,7 @@ class Sweeps:
         node = pod.metadata.annotations.node
         if self._place.mirrors.nodes.get(node) is None or pod.status.phase == "Succeeded":
             await self._place.children.remove(self._mirror, pod)
-        elif pod.metadata.labels.server or self._is_kept_by_another(pod, node):
+        elif pod.metadata.labels.kept_of or self._is_kept_by_another(pod, node):
             return
         elif pod.status.phase == "Failed":
             await self._place.children.remove(self._mirror, pod, grace_seconds=0)

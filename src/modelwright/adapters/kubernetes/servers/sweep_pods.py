@@ -2,7 +2,7 @@
 
 It is made before the Pod that keeps the models goes, and waits behind a scheduling gate until that has gone: so what
 lies on a node is known to the cluster at every moment, whatever happens to the operator. While the model is scaled to 0
-it waits as well, as the word of what is kept; then it has the label of its server, and goes when that comes back.
+it waits as well, as the word of what is kept; then a label says whose it is, and it goes when that comes back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import hashlib
 from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import edge_pod as pod
 from modelwright.adapters.kubernetes.servers.edge_model import KEEPER_RESOURCES, models_folder
-from modelwright.adapters.kubernetes.servers.labels import SERVER
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads.kinds import Pod
 from modelwright.adapters.kubernetes.workloads.labels import (
@@ -27,6 +26,7 @@ from modelwright.ports.workloads import Owner
 
 SWEEP = "sweep"
 GATE = "modelwright.dev/kept"
+KEPT_OF = "modelwright.dev/kept-of"
 _BETWEEN = "-sweep-"
 
 
@@ -55,7 +55,7 @@ def render(owner: Owner, server: str, node: str, settings: ServerSettings, *, ke
 
     It has no owner reference: it outlives the owner. It needs no network, and none is on some nodes: it takes theirs.
     """
-    labels = {MANAGED_BY: MANAGER, COMPONENT: SWEEP, OWNER_UID: owner.uid, **({SERVER: server} if kept else {})}
+    labels = {MANAGED_BY: MANAGER, COMPONENT: SWEEP, OWNER_UID: owner.uid, **({KEPT_OF: server} if kept else {})}
     metadata = {
         "name": sweep_name(server, node),
         "namespace": owner.namespace,
@@ -98,7 +98,7 @@ def _container(owner: Owner, settings: ServerSettings) -> JSON:
 
 def unwanted() -> JSON:
     """A merge patch that says that what it stands for is not wanted any more."""
-    return {"metadata": {"labels": {SERVER: None}}}
+    return {"metadata": {"labels": {KEPT_OF: None}}}
 
 
 def ungated() -> JSON:

@@ -29,6 +29,8 @@ class Labels(msgspec.Struct, frozen=True, gc=False):
     server: str = msgspec.field(default="", name="modelwright.dev/server")
     layer: str = msgspec.field(default="", name="modelwright.dev/layer")
     component: str = msgspec.field(default="", name="app.kubernetes.io/component")
+    kept_of: str = msgspec.field(default="", name="modelwright.dev/kept-of")
+    """Of what stands for the models that a server has kept on a node, while it has no Pod."""
 
 
 class Annotations(msgspec.Struct, frozen=True, gc=False):
