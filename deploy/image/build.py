@@ -13,6 +13,8 @@ Needs apt-get, dpkg-deb, tar, umoci, and to push, skopeo. The same packages and 
 from __future__ import annotations
 
 import argparse
+import functools
+import hashlib
 import os
 import shutil
 import sys
@@ -38,13 +40,13 @@ def main() -> None:
     options = arguments()
     os.umask(0o022)
     with tempfile.TemporaryDirectory(prefix="modelwright-image-", dir=options.work) as name:
-        work = Path(name)
-        with ThreadPoolExecutor() as pool:
-            common = dict(
-                zip(options.arch, pool.map(lambda each: common_layers(each, work, options), options.arch), strict=True)
-            )
+        recipe = Recipe(Path(name), options)
+        with ThreadPoolExecutor() as pool:  # errors of threads are raised as their results are taken
+            list(pool.map(recipe.project, options.arch))
+            if not options.cache:
+                list(pool.map(recipe.base, options.arch))
         for variant in options.variant:
-            digest = image(VARIANTS[variant], common, work, options)
+            digest = recipe.image(VARIANTS[variant])
             print(digest if len(options.variant) == 1 else f"{variant} {digest}", flush=True)
 
 
@@ -60,6 +62,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--plain-http", action="store_true", help="the registry of --push speaks no TLS")
     parser.add_argument(
         "--requirements", type=Path, action="append", default=[], metavar="LOCK", help="also install these"
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="FOLDER",
+        help="keep the layers below the project's here, while locks do not change",
     )
     parser.add_argument("--apt-sources", type=Path, metavar="FILE", help="Debian's sources (this machine's), as deb822")
     parser.add_argument("--work", type=Path, metavar="FOLDER", help="where to work: 5 GB for TensorFlow ($TMPDIR)")
@@ -91,39 +99,77 @@ def layout_of(options: argparse.Namespace, variant: str) -> Path:
     return Path((options.output or "").replace(ANY_VARIANT, variant))
 
 
-def common_layers(architecture: str, work: Path, options: argparse.Namespace) -> tuple[Path, Path]:
-    """The first and the last layer of every image for one architecture, as folders."""
-    base, project, began = work / architecture / "base", work / architecture / "project", time.monotonic()
-    base.mkdir(parents=True)
-    project.mkdir()
-    debian.unpack(base, architecture, work, options.apt_sources)
-    python.compile_standard_library(base)
-    furnish(base)
-    python.install_project(project, architecture, work)
-    say(f"base, {architecture}", [base, project], began)
-    return base, project
+class Recipe:
+    """Builds what was asked for, each part once."""
 
+    def __init__(self, work: Path, options: argparse.Namespace) -> None:
+        self._work = work
+        self._options = options
+        self._cache: Path = options.cache or work / "layers"
+        self.base = functools.cache(self._base)
+        self.project = functools.cache(self._project)
 
-def image(variant: Variant, common: dict[str, tuple[Path, Path]], work: Path, options: argparse.Namespace) -> str:
-    """One image for all architectures, written and pushed as asked for; its digest."""
-    layout = layout_of(options, variant.name) if options.output else work / f"layout-{variant.name}"
-    oci.start(layout)
-    for architecture, (base, project) in common.items():
+    def image(self, variant: Variant) -> str:
+        """One image for all architectures, written and pushed as asked for; its digest."""
+        options = self._options
+        layout = layout_of(options, variant.name) if options.output else self._work / f"layout-{variant.name}"
+        oci.start(layout)
+        for architecture in options.arch:
+            below, project = self._below(variant, architecture), self.project(architecture)
+            labels = oci.labels(python.version(project), variant.description)
+            oci.add(layout, below, project, architecture, labels, variant.environment)
+        digest = oci.join(layout, options.arch)
+        if options.push:
+            oci.push(layout, options.push.replace(ANY_VARIANT, variant.name), plain_http=options.plain_http)
+        if not options.output:
+            shutil.rmtree(layout)
+        return digest
+
+    def _below(self, variant: Variant, architecture: str) -> Path:
+        """A layout with the layers below the project's: Debian's packages, and what the variant depends on."""
+        kept = self._cache / f"{variant.name}-{architecture}-{self._key(variant)}"
+        if kept.exists():
+            return kept
         began = time.monotonic()
-        dependencies = work / architecture / variant.name
-        python.install_dependencies(dependencies, architecture, work, [variant.lock, *options.requirements])
+        self._cache.mkdir(parents=True, exist_ok=True)
+        base, dependencies = self.base(architecture), self._work / architecture / variant.name
+        python.install_dependencies(dependencies, architecture, self._work, [variant.lock, *self._options.requirements])
         python.install_program(dependencies, variant.program)
-        labels = oci.labels(python.version(project), variant.description)
-        oci.add(layout, [base, dependencies, project], architecture, labels, variant.environment)
-        say(f"{variant.name}, {architecture}", [base, dependencies, project], began)
+        partial = kept.with_name(f".{kept.name}.{os.getpid()}")
+        oci.found(partial, [base, dependencies])
+        say(f"{variant.name}, {architecture}", [base, dependencies, self.project(architecture)], began)
         shutil.rmtree(dependencies)
         dependencies.with_suffix(".tar").unlink()
-    digest = oci.join(layout, options.arch)
-    if options.push:
-        oci.push(layout, options.push.replace(ANY_VARIANT, variant.name), plain_http=options.plain_http)
-    if not options.output:
-        shutil.rmtree(layout)
-    return digest
+        try:
+            partial.rename(kept)
+        except OSError:  # somebody else was quicker
+            shutil.rmtree(partial)
+        return kept
+
+    def _key(self, variant: Variant) -> str:
+        """A digest of all that the layers below the project's are made from, but for Debian's archive."""
+        files = [*sorted(Path(__file__).parent.glob("*.py")), variant.lock, *self._options.requirements]
+        if self._options.apt_sources:
+            files.append(self._options.apt_sources)
+        digest = hashlib.sha256(str(oci.epoch()).encode())
+        for file in files:
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        return digest.hexdigest()[:16]
+
+    def _base(self, architecture: str) -> Path:
+        began, root = time.monotonic(), self._work / architecture / "base"
+        root.mkdir(parents=True)
+        debian.unpack(root, architecture, self._work, self._options.apt_sources)
+        python.compile_standard_library(root)
+        furnish(root)
+        say(f"base, {architecture}", [root], began)
+        return root
+
+    def _project(self, architecture: str) -> Path:
+        root = self._work / architecture / "project"
+        root.mkdir(parents=True)
+        python.install_project(root, architecture, self._work)
+        return root
 
 
 def say(what: str, roots: list[Path], began: float) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 INDEX = "application/vnd.oci.image.index.v1+json"
 USER = "65532:65532"
 TAG = "latest"
+BASE = "base"
 CONFIG = {
     "user": USER,
     "entrypoint": "modelwright",
@@ -43,29 +44,33 @@ def start(layout: Path) -> None:
     _umoci("init", "--layout", str(layout))
 
 
-def add(
-    layout: Path, roots: list[Path], architecture: str, config_labels: dict[str, str], environment: dict[str, str]
-) -> None:
-    """Add the image of one architecture, tagged with its name; its bytes depend on the content of `roots` alone.
+def found(layout: Path, roots: list[Path]) -> None:
+    """Make a layout with the layers that images begin with, tagged BASE; the bytes depend on the content alone.
 
     Each root is a layer, so that images have the same layer where they have the same content.
     """
-    image = f"{layout}:{architecture}"
-    moment = datetime.fromtimestamp(epoch(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    _umoci("new", "--image", image)
+    start(layout)
+    _umoci("new", "--image", f"{layout}:{BASE}")
     for root in roots:
-        archive = root.with_suffix(".tar")
-        if not archive.exists():
-            _archive(root, archive)
-        history = ["--history.created", moment, "--history.created_by", f"modelwright {root.name}"]
-        _umoci("raw", "add-layer", "--image", image, *history, str(archive))
+        _add_layer(f"{layout}:{BASE}", root)
+    _umoci("gc", "--layout", str(layout))
+
+
+def add(
+    layout: Path, base: Path, root: Path, architecture: str, config_labels: dict[str, str], environment: dict[str, str]
+) -> None:
+    """Add the image of one architecture, tagged with its name: the layers of `base`, and `root` upon them."""
+    image = f"{layout}:{architecture}"
+    copy = ["skopeo", "copy", "--quiet", "--preserve-digests", f"oci:{base}:{BASE}", f"oci:{image}"]
+    subprocess.run(copy, check=True, stdout=sys.stderr)
+    _add_layer(image, root)
     settings = [part for key, value in CONFIG.items() for part in (f"--config.{key}", value)]
     settings += [
         part for key, value in (ENVIRONMENT | environment).items() for part in ("--config.env", f"{key}={value}")
     ]
     settings += [part for key, value in config_labels.items() for part in ("--config.label", f"{key}={value}")]
     settings += ["--architecture", architecture, "--os", "linux"]
-    _umoci("config", "--image", image, "--no-history", "--created", moment, *settings)
+    _umoci("config", "--image", image, "--no-history", "--created", _moment(), *settings)
     _umoci("gc", "--layout", str(layout))
 
 
@@ -93,6 +98,18 @@ def push(layout: Path, reference: str, *, plain_http: bool) -> None:
 def epoch() -> int:
     """The one time that is in the image, in seconds: https://reproducible-builds.org/specs/source-date-epoch/."""
     return int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+
+
+def _moment() -> str:
+    return datetime.fromtimestamp(epoch(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _add_layer(image: str, root: Path) -> None:
+    archive = root.with_suffix(".tar")
+    if not archive.exists():
+        _archive(root, archive)
+    history = ["--history.created", _moment(), "--history.created_by", f"modelwright {root.name}"]
+    _umoci("raw", "add-layer", "--image", image, *history, str(archive))
 
 
 def _archive(root: Path, archive: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +18,13 @@ PARTS = ("deploy/image", "src/modelwright", "pyproject.toml", "README.md", "LICE
 OPERATOR = "operator"
 KEPT = 3
 """Images of former contents that stay in the cache, of each kind."""
+KEPT_SECONDS = 7 * 24 * 3600.0
 
 
-def build(layout: Path, *architectures: str, variant: str = OPERATOR) -> str:
-    """Build an image into a new OCI image layout; its digest."""
+def build(layout: Path, *architectures: str, variant: str = OPERATOR, layers: Path | None = None) -> str:
+    """Build an image into a new OCI image layout; its digest. In `layers`, those below the project's are kept."""
     wanted = [part for architecture in architectures for part in ("--arch", architecture)]
+    wanted += ["--cache", str(layers)] if layers else []
     command = [sys.executable, str(RECIPE), *wanted, "--variant", variant, "--output", str(layout)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1]
 
@@ -36,7 +39,7 @@ def built_image(variant: str = OPERATOR) -> Path:
     cached = _cache() / f"{_content(variant)}-{variant}"
     if not cached.exists():
         partial = cached.with_name(f".{cached.name}.{os.getpid()}")
-        build(partial, "amd64", variant=variant)
+        build(partial, "amd64", variant=variant, layers=_layers())
         try:
             partial.rename(cached)
         except OSError:  # another run was faster
@@ -63,6 +66,16 @@ def _cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(base) / "modelwright" / "image"
     folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _layers() -> Path:
+    """Where layers are kept; for a week, so that Debian's updates arrive."""
+    folder = _cache().with_name("image-layers")
+    folder.mkdir(exist_ok=True)
+    for entry in folder.iterdir():
+        if time.time() - entry.stat().st_mtime > KEPT_SECONDS:
+            shutil.rmtree(entry, ignore_errors=True)
     return folder
 
 
