@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 from tests.integration import clients
+from tests.integration.serving_agent.hosts import FileHost
 
 from modelwright.ports.job import TERMINATION_LIMIT, Report
 from modelwright.ports.serving import TASK_VARIABLE, KeeperState, ServeTask
@@ -183,6 +184,12 @@ def version(name: str, number: int, url: str, sha256sum: str = "", secret: str =
 
 def of(name: str, number: int, source: ModelSource) -> ServedVersion:
     return ServedVersion(name, number, source)
+
+
+def of_model(host: FileHost, models: Path, number: int) -> ServedVersion:
+    """The model that multiplies by the number, to be downloaded."""
+    content = (models / str(number) / "model.onnx").read_bytes()
+    return version(f"v{number}", number, *host.add(f"/{number}/model.onnx", content))
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:

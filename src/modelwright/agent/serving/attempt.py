@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -109,8 +110,9 @@ class _Speaker:
 
 
 def _end_with_parent() -> None:
-    while os.read(0, 4096):
-        pass
+    with suppress(OSError):  # a reset, when not all was heard
+        while os.read(0, 4096):
+            pass
     os._exit(0)  # nobody waits for it any more
 
 
