@@ -182,7 +182,7 @@ def test_a_wrong_file_is_told_to_who_uses_it_and_hides_nothing_else(tmp_path: Pa
     with pytest.raises(Invalid, match="the runtime for frameworkType mxnet is not usable") as refused:
         catalogue.runtime("mxnet")
     assert refused.value.reason == "RuntimeInvalid"
-    assert "mxnet" in catalogue.frameworks
+    assert "mxnet" in catalogue.frameworks & catalogue.secured, "what is wrong with it is to be said, and nothing else"
 
 
 def test_a_wrong_template_is_not_replaced_by_the_built_in_one(tmp_path: Path) -> None:

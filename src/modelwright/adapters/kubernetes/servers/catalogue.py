@@ -83,7 +83,7 @@ class Catalogue(Protocol):
 
     @property
     def secured(self) -> frozenset[str]:
-        """Those whose server asks for a bearer token and speaks TLS where that is wanted."""
+        """Those whose server asks for a bearer token and speaks TLS where that is wanted; faulty ones too."""
         ...
 
     def runtime(self, framework: str) -> Runtime:
@@ -107,7 +107,7 @@ class FixedCatalogue(msgspec.Struct, frozen=True):
 
     @property
     def secured(self) -> frozenset[str]:
-        return frozenset(name for name, runtime in self.runtimes.items() if runtime.secured)
+        return frozenset(name for name, runtime in self.runtimes.items() if runtime.secured) | frozenset(self.faults)
 
     def runtime(self, framework: str) -> Runtime:
         if (fault := self.fault(framework)) is not None:
