@@ -76,8 +76,8 @@ class Team(User):
         """Wait until some condition has this reason; its message."""
 
         def message() -> str | None:
-            found = [each["message"] for each in self.conditions(name).values() if each["reason"] == reason]
-            return str(found[0]) if found else None
+            found = [each for each in self.conditions(name).values() if each["reason"] == reason]
+            return max((str(each.get("message", "")) for each in found), key=len, default=None)
 
         self.wait(lambda: message() is not None, f"{name} to say {reason}", name)
         return message() or ""
@@ -150,7 +150,10 @@ def team_of(cluster: Cluster, level: str = "restricted") -> Iterator[Team]:
 
 
 def inference_model(name: str, **spec: Any) -> JSON:
-    """An InferenceModel of the same model name, in the cloud, on ONNX, at a NodePort, if nothing else is said."""
+    """An InferenceModel of the same model name, in the cloud, on ONNX, at a NodePort, if nothing else is said.
+
+    What is None is left out.
+    """
     usual: JSON = {"modelName": name, "deployToLayer": "cloud", "frameworkType": "onnx"}
     if spec.get("deployToLayer", "cloud") == "cloud":
         usual["service"] = {"type": "NodePort"}  # the test cluster has nobody who gives addresses to LoadBalancers
@@ -158,7 +161,7 @@ def inference_model(name: str, **spec: Any) -> JSON:
         "apiVersion": "sedna.io/v1alpha1",
         "kind": "InferenceModel",
         "metadata": {"name": name},
-        "spec": {**usual, **spec},
+        "spec": {field: value for field, value in {**usual, **spec}.items() if value is not None},
     }
 
 
