@@ -98,6 +98,11 @@ class Side:
         return away or self._breaker.position != "closed"
 
     @property
+    def looking_up(self) -> bool:
+        """Whether a thread waits for the resolver."""
+        return self._upstream is not None and self._upstream.looking_up
+
+    @property
     def gauges(self) -> SideGauges:
         return SideGauges(self.ready, self._breaker.position, self._pending)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Iterable
 
@@ -10,9 +11,10 @@ from modelwright.gateway.address import Address
 from modelwright.gateway.config import ModelConfig
 from modelwright.gateway.credentials import Credentials
 from modelwright.gateway.failed import Failed
+from modelwright.gateway.lookup import Lookup
 from modelwright.http.connection import Connection, Lost, Response, TooLong
 from modelwright.http.pool import Pool
-from modelwright.http.streams import detail, keep_alive, open_stream
+from modelwright.http.streams import Reader, detail, keep_alive, open_stream
 
 MAX_CONNECTIONS = 64
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -26,6 +28,7 @@ class Upstream:
     def __init__(self, address: Address, config: ModelConfig) -> None:
         self.address = address
         self._credentials = Credentials(config)
+        self._lookup = Lookup(address.host, address.port)
         self._pool = Pool(self._connect)
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
         host = f"Host: {address.authority}\r\n"
@@ -61,6 +64,11 @@ class Upstream:
         await self._pool.aclose()
 
     @property
+    def looking_up(self) -> bool:
+        """Whether a thread waits for the resolver."""
+        return self._lookup.pending
+
+    @property
     def where(self) -> str:
         """Its scheme, host and port."""
         return f"{self.address.scheme}://{self.address.authority}"
@@ -73,11 +81,11 @@ class Upstream:
         return "".join((*lines, "\r\n")).encode("latin-1")
 
     async def _connect(self) -> Connection:
-        address, secure = self.address, self.address.scheme == "https"
+        secure = self.address.scheme == "https"
         context = self._credentials.context() if secure else None
-        name = (self._credentials.server_name or address.host) if secure else None
+        name = (self._credentials.server_name or self.address.host) if secure else None
         try:
-            reader, writer = await open_stream(address.host, address.port, context, name)
+            reader, writer = await self._open(context, name)
         except ssl.SSLCertVerificationError as fault:
             message = f"{self.where} shows a certificate that is not trusted: {fault.verify_message}"
             raise Failed("CertificateNotTrusted", message) from None
@@ -85,3 +93,11 @@ class Upstream:
             raise Failed("ConnectionFailed", f"{self.where} cannot be reached: {detail(fault)}") from None
         keep_alive(writer)
         return Connection(reader, writer)
+
+    async def _open(self, context: ssl.SSLContext | None, name: str | None) -> tuple[Reader, asyncio.StreamWriter]:
+        """A connection to the first of the host's addresses that takes one. Raises OSError."""
+        *others, last = await self._lookup.addresses()
+        for address in others:
+            with contextlib.suppress(OSError):
+                return await open_stream(address, self.address.port, context, name)
+        return await open_stream(last, self.address.port, context, name)
