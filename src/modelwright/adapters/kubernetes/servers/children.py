@@ -54,18 +54,16 @@ class Children:
 
     async def make(self, mirror: Mirror[C], body: JSON) -> C:
         """Make by server-side apply what is to be changed by it later: a field that a POST has set would be owned by
-        that for ever, and never go away. What is there and somebody else's refuses it, by the fields that it owns.
+        that for ever, and never go away. What somebody else makes in between refuses it, by the fields that it owns.
 
-        Raises AlreadyExists (NameTaken), Unavailable, Forbidden, Invalid.
+        Raises AlreadyExists (NameTaken), Conflict, Unavailable, Forbidden, Invalid.
         """
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        there = await self._there(mirror, body)
+        if there is not None:
+            return await self.change(mirror, there, body)
         try:
             answer = await self._client.apply(mirror.resource, namespace, name, body)
-        except Conflict:
-            there = await self._there(mirror, body)
-            if there is None:
-                raise
-            return await self.change(mirror, there, body)
         except Forbidden as error:
             raise explained(error, namespace) from error
         made = mirror.convert(answer)
@@ -75,14 +73,24 @@ class Children:
     async def change(self, mirror: Mirror[C], there: C, body: JSON) -> C:
         """Server-side apply over `there`: what others have changed in fields of ours is put right.
 
-        Raises Conflict if it is not the newest, which is read then; Unavailable, Forbidden, Invalid.
+        Raises Conflict if it is another's by now, or changed again and again; Unavailable, Forbidden, Invalid.
         """
+        current: C | None = there
+        for _ in range(TRIES):
+            if current is None or not is_of(current, body["metadata"]):
+                break
+            try:
+                return await self._apply_over(mirror, current, body)
+            except Conflict:  # controllers write into it all the time, in other fields
+                current = await self.look(mirror, current.metadata)
+        raise Conflict(f"the {mirror.resource.kind} {there.metadata.name} was changed meanwhile: deciding anew")
+
+    async def _apply_over(self, mirror: Mirror[C], there: C, body: JSON) -> C:
         metadata = there.metadata
         versioned = {**body, "metadata": {**body["metadata"], "resourceVersion": metadata.resource_version}}
         try:
             answer = await self._client.apply(mirror.resource, metadata.namespace, metadata.name, versioned, force=True)
-        except (Conflict, NotFound) as error:
-            await self.look(mirror, metadata)
+        except NotFound as error:
             raise Conflict(error.message) from error
         except Forbidden as error:
             raise explained(error, metadata.namespace) from error
