@@ -240,6 +240,7 @@ async def test_two_models_cannot_have_one_port_of_a_node_and_the_first_keeps_it(
 ) -> None:
     first, second, node = await edge.owner("first"), await edge.owner("second"), await edge.node()
     await workloads.apply(a_model(first, node))
+    await edge.has_pod("serve")
     other = replace(a_model(second, node), name="other")
     await workloads.apply(other)
     status = await until(workloads, second, told("PortTaken"), "other")

@@ -138,6 +138,7 @@ async def test_in_the_cloud_it_is_the_same_pod_on_a_node_there(edge: Edge, workl
 async def test_a_gateway_and_a_model_cannot_have_one_port_of_a_node(edge: Edge, workloads: KubernetesWorkloads) -> None:
     first, second, node = await edge.owner("first"), await edge.owner("second"), await edge.node()
     await workloads.apply(a_gateway(first, node))
+    await edge.has_pod("joins")
     await workloads.apply(msgspec.structs.replace(a_gateway(second, node), name="other"))
     await until(workloads, second, told("PortTaken"), "other")
     await workloads.remove(first.uid, "joins")
