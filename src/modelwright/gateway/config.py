@@ -20,7 +20,8 @@ class ModelConfig(msgspec.Struct, frozen=True, rename="camel"):
 
     `token_file` holds the bearer token that it asks for, in its first line. `ca_file` has whom to trust (PEM, or a
     folder with `ca.crt` or `tls.crt`), empty: the system's authorities. `server_name` is the name in its certificate,
-    empty: the URL's host. The files are read again when they change.
+    empty: the URL's host, or a name in the folder's `tls.crt`, where that is for others only. The files are read again
+    when they change.
     """
 
     url: str = ""

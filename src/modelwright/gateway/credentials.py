@@ -17,7 +17,7 @@ class Credentials:
     """A token and authorities, from files that are read again when they change."""
 
     def __init__(self, config: ModelConfig) -> None:
-        self.server_name = config.server_name
+        self._server_name = config.server_name
         self._token_file = Path(config.token_file) if config.token_file else None
         self._watched = Watched(*([self._token_file] if self._token_file else []))
         self._headers: tuple[tuple[str, str], ...] | None = () if self._token_file is None else None
@@ -33,6 +33,10 @@ class Credentials:
                 raise Failed("TokenNotUsable", error.message) from None
             self._headers = (("Authorization", f"Bearer {token}"),)
         return self._headers or ()
+
+    def name(self, host: str) -> str:
+        """The name that the certificate must be for; once `context` is known."""
+        return self._server_name or self._trust.name(host)
 
     def context(self) -> SSLContext:
         """For a new connection that speaks TLS; raises Failed (CertificateNotUsable)."""

@@ -83,7 +83,7 @@ class Upstream:
     async def _connect(self) -> Connection:
         secure = self.address.scheme == "https"
         context = self._credentials.context() if secure else None
-        name = (self._credentials.server_name or self.address.host) if secure else None
+        name = self._credentials.name(self.address.host) if secure else None
         try:
             reader, writer = await self._open(context, name)
         except ssl.SSLCertVerificationError as fault:

@@ -277,6 +277,8 @@ class HttpServer:
     async def close(self) -> None:
         """Ends it at once, except for answers that are being computed."""
         self.stop_accepting()
+        for task in tuple(self._acceptor.connecting) if self._acceptor else ():
+            task.cancel()
         await self.drain(0.0)
 
     def _connections(self) -> list[Connection]:

@@ -54,7 +54,7 @@ class Trust:
     """Whom a client trusts: the authorities in a file, or those of the system. Names are always verified.
 
     The file may be a folder with the keys of a TLS Secret. What is in it is trusted as it stands: it may be the very
-    certificate that the server shows.
+    certificate that the server shows. The names in that one are then those of the server.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -62,13 +62,19 @@ class Trust:
         folder = [path / name for name in AUTHORITIES] if path is not None else []
         self._watched = Watched(*([path, *folder] if path is not None else []))
         self._context: ssl.SSLContext | None = None
+        self._names: tuple[str, ...] = ()
 
     def context(self) -> ssl.SSLContext:
         """For a new connection. Raises Unavailable (CertificateNotUsable)."""
         if self._watched.changed() or self._context is None:
             self._context = None
             self._context = self._read()
+            self._names = _names_in(self._path / AUTHORITIES[1]) if self._path and self._path.is_dir() else ()
         return self._context
+
+    def name(self, host: str) -> str:
+        """The name to verify: `host`, unless the Secret has the server's certificate, and that is for others only."""
+        return host if not self._names or host in self._names else self._names[0]
 
     def _read(self) -> ssl.SSLContext:
         try:
@@ -86,6 +92,19 @@ class Trust:
             return self._path
         authority, certificate = (self._path / name for name in AUTHORITIES)
         return authority if authority.is_file() else certificate
+
+
+def _names_in(certificate: Path) -> tuple[str, ...]:
+    """The names and addresses that a certificate is for, without patterns; none if it cannot be read."""
+    from cryptography import x509  # seldom needed
+
+    try:
+        shown = x509.load_pem_x509_certificates(certificate.read_bytes())[0]
+        names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        return ()
+    hosts = [name for name in names.get_values_for_type(x509.DNSName) if "*" not in name]
+    return (*hosts, *map(str, names.get_values_for_type(x509.IPAddress)))
 
 
 def _not_usable(what: str, error: OSError | ValueError) -> Unavailable:

@@ -92,6 +92,30 @@ def test_a_certificate_may_be_trusted_itself_and_be_of_another_name(
         assert client.predict(EASY).by == "edge"
 
 
+def test_the_servers_own_certificate_says_which_name_to_verify(
+    site: Site, models: Path, mine: Secret, authority: Authority
+) -> None:
+    """A node is known by an address that is seldom in a certificate."""
+    shown = Secret(site.folder / "shown")
+    shown.hold(**pair(authority, "edge", "node.example"))
+    server = site.start(*serve(models, "onnx-0", "127.0.0.2:0"), "--tls-folder", str(shown.folder))
+    url = f"https://127.0.0.2:{server.port}/v1/models/m"
+
+    def asked(ca_file: Path) -> Gateway:
+        site.write({"name": "joint", "edge": {"url": url, "caFile": str(ca_file)}, "cloud": {"url": ""}})
+        return site.gateway().ready()
+
+    gateway = asked(mine / "ca.crt")
+    state = gateway.shows(lambda state: state.edge.state == "failing", "the name to be refused")
+    assert state.edge.reason == "CertificateNotTrusted"
+    gateway = asked(shown.folder)
+    gateway.shows(lambda state: state.edge.state == "ready", "the edge model to be known")
+    mine.hold(tls_crt=pair(authority, "other", "other.example")["tls_crt"])
+    gateway = asked(mine.folder)
+    state = gateway.shows(lambda state: state.edge.state == "failing", "another's certificate to be refused")
+    assert state.edge.reason == "CertificateNotTrusted"
+
+
 def test_another_token_and_another_authority_are_taken_up_without_a_restart(
     site: Site, edge: Server, mine: Secret, authority: Authority, secret: Secret, tmp_path: Path
 ) -> None:
