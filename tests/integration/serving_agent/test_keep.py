@@ -89,6 +89,33 @@ def test_what_served_last_is_served_again_while_the_wanted_version_cannot_be_had
     assert beside.answers() == 2
 
 
+def test_what_is_not_wanted_any_more_is_not_fetched_for_having_been_served(
+    beside: Beside, host: FileHost, models: Path
+) -> None:
+    two = of_model(host, models, 2)
+    host.faults["/2/model.onnx"] = hosts.unavailable
+    beside.want(of_model(host, models, 1))
+    keeper, server = beside.keep(**SOON), beside.serve()
+    keeper.settled("v1")
+    beside.want(two)
+    keeper.until(lambda state: state.versions[0].failure is not None, "v2 to fail")
+    keeper.kill()
+    beside.end(server)
+    (file,) = beside.pod.models.glob("*/model/model.onnx")
+    file.chmod(0o644)
+    file.write_bytes(b"changed")
+    again = beside.keep(**SOON)
+    beside.serve()
+    asked = len(host.asked)
+    clients.wait_for(lambda: len(host.asked) > asked + 3, "v2 to be asked for", DEADLINE_SECONDS)
+    assert again.state is not None
+    assert again.state.serving == ""
+    assert {asked.path for asked in host.asked[1:]} == {"/2/model.onnx"}
+    del host.faults["/2/model.onnx"]
+    again.settled("v2")
+    assert len(beside.pod.kept()) == 1
+
+
 def test_a_file_that_was_changed_on_the_node_is_fetched_again_before_it_is_served(
     beside: Beside, host: FileHost, models: Path
 ) -> None:

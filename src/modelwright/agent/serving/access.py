@@ -34,6 +34,13 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 2
 
 
+def is_whole(source: ModelSource, folder: Path) -> bool:
+    """Whether the verified model is in `folder/model`. A link in its place is removed."""
+    _remove_link(folder)
+    _remove_link(folder / "model")
+    return present(source, folder, _silent) is not None
+
+
 def bring(
     source: ModelSource, folder: Path, access: Access, report: Report, *, fetching: Callable[[], None] | None = None
 ) -> None:
@@ -42,9 +49,7 @@ def bring(
     `fetching` is called before anything is fetched. `report` is told of what is fetched.
     Raises Mismatch, Rejected, Forbidden (SecretNotFound among them), NotFound, Invalid, Unavailable.
     """
-    _remove_link(folder)
-    _remove_link(folder / "model")
-    if present(source, folder, _silent) is not None:
+    if is_whole(source, folder):
         return
     if fetching is not None:
         fetching()

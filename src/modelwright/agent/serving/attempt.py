@@ -17,7 +17,7 @@ from typing import Literal
 import msgspec
 
 from modelwright.agent.ending import Words, failure_of
-from modelwright.agent.serving.access import Access, advised, bring
+from modelwright.agent.serving.access import Access, advised, bring, is_whole
 from modelwright.ports.errors import Invalid, Mismatch, ModelwrightError, Rejected, Retryable
 from modelwright.ports.workloads import Failure, ModelImage, ModelSource, Progress
 
@@ -30,11 +30,12 @@ Mended = Literal["soon", "elsewhere", "never"]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """Put the verified model into `folder/model`, or verify what is there."""
+    """Put the verified model into `folder/model`, or verify what is there; with `local`, do no more than that."""
 
     source: ModelSource
     folder: str
     access: Access
+    local: bool = False
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,17 +57,20 @@ def main() -> None:
     speaker = _Speaker(os.dup(1))
     os.dup2(2, 1)
     try:
-        bring(
-            request.source,
-            Path(request.folder),
-            request.access,
-            speaker.report,
-            fetching=lambda: speaker.say(Said(fetching=True)),
-        )
+        _do(request, speaker)
     except Exception as error:
         speaker.say(failed(error, request.source))
     else:
         speaker.say(Said(done=True))
+
+
+def _do(request: Request, speaker: _Speaker) -> None:
+    folder = Path(request.folder)
+    if not request.local:
+        begun = Said(fetching=True)
+        bring(request.source, folder, request.access, speaker.report, fetching=lambda: speaker.say(begun))
+    elif not is_whole(request.source, folder):
+        raise Mismatch(f"{folder} does not hold what was put there", reason="ModelChanged")
 
 
 def failed(error: Exception, source: ModelSource) -> Said:
@@ -81,7 +85,7 @@ def failed(error: Exception, source: ModelSource) -> Said:
 def _mended(error: Exception, source: ModelSource) -> Mended:
     if not isinstance(error, ModelwrightError) or error.retryable:
         return "soon"
-    if isinstance(error, Mismatch) and isinstance(source, ModelImage):
+    if isinstance(error, Mismatch) and isinstance(source, ModelImage) and error.reason != "ModelChanged":
         return "elsewhere"  # the task names the content: the registry has something else
     if isinstance(error, (Mismatch, Rejected)):
         return "never"

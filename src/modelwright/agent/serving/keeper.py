@@ -38,6 +38,7 @@ class Keeper:
         self._folder: ModelsFolder | None = None
         self._taken: ServeTask | None = None
         self._served: Served | None = None
+        self._recorded: Served | None = None
         self._choice: Choice | None = None
         self._digest = ""
         self._in_use: set[str] = set()
@@ -94,6 +95,9 @@ class Keeper:
         self._look_at_server(task, folder)
         self._tell_server(task)
         self._tidy(task, folder)
+        if self._served is not None and self._served != self._recorded:
+            folder.remember(self._served)
+            self._recorded = self._served
 
     # What is wanted
 
@@ -107,19 +111,20 @@ class Keeper:
 
     def _take(self, task: ServeTask, folder: ModelsFolder) -> None:
         """Begin with another task; what the former one was bringing, and this one does not name, is given up."""
-        served = self._served or folder.served()
+        self._recorded = folder.served()
+        served = self._served or self._recorded
         self._served = served if served is not None and served.fits(task) else None
         if self._served is not None:
             self._in_use.add(key_of(self._served.version.source))
         self._taken = task
         self._want(task, folder)
+        self._shelf.hurry()
         self._teller.say(f"wanted: {task.model_name} {', '.join(one.version for one in _versions(task))}")
 
     def _want(self, task: ServeTask, folder: ModelsFolder) -> None:
         sources = {key_of(one.source): one.source for one in _versions(task) if one.version not in task.mounted}
-        if self._served is not None:
-            sources.setdefault(key_of(self._served.version.source), self._served.version.source)
-        self._shelf.want(folder.path, sources)
+        served = [self._served.version.source] if self._served is not None else []
+        self._shelf.want(folder.path, sources, {key_of(source): source for source in served})
 
     def _first(self, task: ServeTask) -> list[str]:
         """The models that are served by default, now and as is wanted."""
@@ -164,7 +169,6 @@ class Keeper:
         if now != self._served:
             self._served = now
             self._teller.say(f"serving version {listed.version}")
-            folder.remember(now)
             self._want(task, folder)
 
     def _doubt(self, version: str) -> None:

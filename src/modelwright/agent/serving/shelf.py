@@ -20,10 +20,10 @@ Clock = Callable[[], float]
 
 
 class Held:
-    """One model: on its way, here, or failed until it is tried again."""
+    """One model: on its way, here, or failed until it is tried again. What is `local` is verified, never fetched."""
 
-    def __init__(self, source: ModelSource, folder: Path) -> None:
-        self.source, self.folder = source, folder
+    def __init__(self, source: ModelSource, folder: Path, *, local: bool) -> None:
+        self.source, self.folder, self.local = source, folder, local
         self.here = False
         self.fetched = False
         """Whether it was brought anew since somebody last asked."""
@@ -52,7 +52,7 @@ class Held:
     def begin(self, access: Access) -> None:
         """Start an attempt. Raises OSError."""
         self.due, self._began = None, -1
-        self.child = Child(Request(source=self.source, folder=str(self.folder), access=access))
+        self.child = Child(Request(source=self.source, folder=str(self.folder), access=access, local=self.local))
 
     def stop(self) -> None:
         """End what is under way."""
@@ -107,15 +107,21 @@ class Shelf:
         self.held: dict[str, Held] = {}
         self._timing, self._clock = timing, clock
 
-    def want(self, folder: Path, sources: Mapping[str, ModelSource]) -> None:
-        """Hold these, and stop bringing others; what has failed is tried at once."""
-        for key in [key for key in self.held if key not in sources]:
-            self.held.pop(key).stop()
-        for key, source in sources.items():
-            if key in self.held:
-                self.held[key].hurry()
-            else:
-                self.held[key] = Held(source, folder / key)
+    def want(self, folder: Path, sources: Mapping[str, ModelSource], local: Mapping[str, ModelSource]) -> None:
+        """Hold these, and those of `local` that are here; stop bringing others."""
+        wanted = {**local, **sources}
+        for key, held in list(self.held.items()):
+            if key not in wanted or (held.local and key in sources):
+                held.stop()
+                del self.held[key]
+        for key, source in wanted.items():
+            if key not in self.held:
+                self.held[key] = Held(source, folder / key, local=key not in sources)
+
+    def hurry(self) -> None:
+        """Try at once what has failed."""
+        for held in self.held.values():
+            held.hurry()
 
     def step(self, access: Access, first: Iterable[str]) -> None:
         """Listen to all attempts, and start those that are due; `first` wait for no others."""
