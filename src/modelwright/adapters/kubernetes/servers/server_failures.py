@@ -13,7 +13,8 @@ from modelwright.ports.workloads import Failure
 
 FETCH = "fetch"
 _REASON = re.compile(r"[A-Z][A-Za-z0-9]{0,99}")
-_IMAGE_VOLUME = re.compile(r"failed to (pull|mount|resolve) (and unpack )?(OCI )?image", re.IGNORECASE)
+_WHERE = re.compile(r' \(pod: "[^"]*", container: [^)]*\)$')
+"""What the kubelet adds, which is another for each Pod."""
 _ROOT = "image will run as root"
 _NO_NAME = "non-numeric user"
 
@@ -32,10 +33,11 @@ def of_pod(pod: Pod, now: datetime) -> Failure | None:
         return None
     if now - (pod.metadata.creation_timestamp or now) < waiting.SCHEDULED_AFTER:
         return None
+    why = unscheduled.message.rstrip(". ")
     return Failure(
         reason="Unschedulable",
-        message=f"no node can run it: {unscheduled.message}. It begins by itself when one can: see nodeName, "
-        "nodeSelector and resources.requests, and `kubectl describe nodes`",
+        message=f"no node can run it: {why}. It begins by itself when one can: see nodeName, nodeSelector and "
+        "resources.requests, and `kubectl describe nodes`",
         retryable=True,
     )
 
@@ -115,6 +117,7 @@ def _of_waiting(container: Container) -> Failure | None:
         text = f"an image of the container {container.name} cannot be pulled: {said or 'it was tried in vain'}"
         return Failure(reason="ImagePullFailed", message=text, retryable=True)
     if found.reason in waiting.CONFIG_FAULTS:
+        said = _WHERE.sub("", said)
         if _ROOT in said or _NO_NAME in said:
             said += "; a server in the cloud never runs as root: give the image a USER by number"
         text = f"the container {container.name} cannot be made: {said}"
