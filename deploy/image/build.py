@@ -33,6 +33,7 @@ USERS = (
 )
 GROUPS = "root:x:0:\nmodelwright:x:65532:\n"
 ANY_VARIANT = "{variant}"
+RECIPE = sorted(Path(__file__).parent.glob("*.py"))
 
 
 def main() -> None:
@@ -42,9 +43,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="modelwright-image-", dir=options.work) as name:
         recipe = Recipe(Path(name), options)
         with ThreadPoolExecutor() as pool:  # errors of threads are raised as their results are taken
+            list(pool.map(recipe.base, options.arch))
             list(pool.map(recipe.project, options.arch))
-            if not options.cache:
-                list(pool.map(recipe.base, options.arch))
         for variant in options.variant:
             digest = recipe.image(VARIANTS[variant])
             print(digest if len(options.variant) == 1 else f"{variant} {digest}", flush=True)
@@ -67,7 +67,7 @@ def arguments() -> argparse.Namespace:
         "--cache",
         type=Path,
         metavar="FOLDER",
-        help="keep the layers below the project's here, while locks do not change",
+        help="keep the layers below the project's here, until the recipe or a lock changes",
     )
     parser.add_argument("--apt-sources", type=Path, metavar="FILE", help="Debian's sources (this machine's), as deb822")
     parser.add_argument("--work", type=Path, metavar="FOLDER", help="where to work: 5 GB for TensorFlow ($TMPDIR)")
@@ -127,54 +127,67 @@ class Recipe:
 
     def _below(self, variant: Variant, architecture: str) -> Path:
         """A layout with the layers below the project's: Debian's packages, and what the variant depends on."""
-        kept = self._cache / f"{variant.name}-{architecture}-{self._key(variant)}"
+        began, base = time.monotonic(), self.base(architecture)
+        locks = [variant.lock, *self._options.requirements]
+        kept = self._cache / f"{variant.name}-{architecture}-{digest_of([oci.archive_of(base), *locks, *RECIPE])}"
         if kept.exists():
             return kept
-        began = time.monotonic()
-        self._cache.mkdir(parents=True, exist_ok=True)
-        base, dependencies = self.base(architecture), self._work / architecture / variant.name
-        python.install_dependencies(dependencies, architecture, self._work, [variant.lock, *self._options.requirements])
+        dependencies = self._work / architecture / variant.name
+        python.install_dependencies(dependencies, architecture, self._work, locks)
         python.install_program(dependencies, variant.program)
         partial = kept.with_name(f".{kept.name}.{os.getpid()}")
         oci.found(partial, [base, dependencies])
-        say(f"{variant.name}, {architecture}", [base, dependencies, self.project(architecture)], began)
+        say(f"{variant.name}, {architecture}: dependencies", dependencies, began)
         shutil.rmtree(dependencies)
-        dependencies.with_suffix(".tar").unlink()
-        try:
-            partial.rename(kept)
-        except OSError:  # somebody else was quicker
-            shutil.rmtree(partial)
+        oci.archive_of(dependencies).unlink()
+        keep(partial, kept)
         return kept
 
-    def _key(self, variant: Variant) -> str:
-        """A digest of all that the layers below the project's are made from, but for Debian's archive."""
-        files = [*sorted(Path(__file__).parent.glob("*.py")), variant.lock, *self._options.requirements]
-        if self._options.apt_sources:
-            files.append(self._options.apt_sources)
-        digest = hashlib.sha256(str(oci.epoch()).encode())
-        for file in files:
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-        return digest.hexdigest()[:16]
-
     def _base(self, architecture: str) -> Path:
-        began, root = time.monotonic(), self._work / architecture / "base"
+        """Debian's packages: a folder that is gone again, beside its archive."""
+        began, sources = time.monotonic(), self._options.apt_sources
+        kept = self._cache / f"base-{architecture}-{digest_of([*RECIPE, *([sources] if sources else [])])}"
+        if kept.exists():
+            return kept / "base"
+        partial = kept.with_name(f".{kept.name}.{os.getpid()}")
+        root = partial / "base"
         root.mkdir(parents=True)
-        debian.unpack(root, architecture, self._work, self._options.apt_sources)
+        debian.unpack(root, architecture, self._work, sources)
         python.compile_standard_library(root)
         furnish(root)
-        say(f"base, {architecture}", [root], began)
-        return root
+        oci.archive(root)
+        say(f"base, {architecture}", root, began)
+        shutil.rmtree(root)
+        keep(partial, kept)
+        return kept / "base"
 
     def _project(self, architecture: str) -> Path:
-        root = self._work / architecture / "project"
+        began, root = time.monotonic(), self._work / architecture / "project"
         root.mkdir(parents=True)
         python.install_project(root, architecture, self._work)
+        say(f"project, {architecture}", root, began)
         return root
 
 
-def say(what: str, roots: list[Path], began: float) -> None:
+def digest_of(files: list[Path]) -> str:
+    """A digest of what layers are made from, but for Debian's archive, and of the time that is in them."""
+    digest = hashlib.sha256(str(oci.epoch()).encode())
+    for file in files:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def keep(partial: Path, kept: Path) -> None:
+    """Give what is complete its name."""
+    try:
+        partial.rename(kept)
+    except OSError:  # somebody else was quicker
+        shutil.rmtree(partial)
+
+
+def say(what: str, root: Path, began: float) -> None:
     """A line about what was made."""
-    size = sum(file.lstat().st_size for root in roots for file in root.rglob("*")) / 1e6
+    size = sum(file.lstat().st_size for file in root.rglob("*")) / 1e6
     print(f"image: {what}, {size:.0f} MB unpacked, {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 

@@ -105,14 +105,19 @@ def _moment() -> str:
 
 
 def _add_layer(image: str, root: Path) -> None:
-    archive = root.with_suffix(".tar")
-    if not archive.exists():
-        _archive(root, archive)
+    if not archive_of(root).exists():
+        archive(root)
     history = ["--history.created", _moment(), "--history.created_by", f"modelwright {root.name}"]
-    _umoci("raw", "add-layer", "--image", image, *history, str(archive))
+    _umoci("raw", "add-layer", "--image", image, *history, str(archive_of(root)))
 
 
-def _archive(root: Path, archive: Path) -> None:
+def archive_of(root: Path) -> Path:
+    """Where the archive of a folder is, if there is one: it may outlive the folder."""
+    return root.with_suffix(".tar")
+
+
+def archive(root: Path) -> None:
+    """Pack a folder, so that the bytes depend on its content alone."""
     command = [
         "tar",
         "-c",
@@ -123,7 +128,7 @@ def _archive(root: Path, archive: Path) -> None:
         "--owner=0",
         "--group=0",
     ]
-    subprocess.run([*command, "-C", str(root), "-f", str(archive), "."], check=True)
+    subprocess.run([*command, "-C", str(root), "-f", str(archive_of(root)), "."], check=True)
 
 
 def _descriptor(entry: dict[str, Any], *, architecture: str) -> dict[str, Any]:

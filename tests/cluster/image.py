@@ -39,7 +39,7 @@ def built_image(variant: str = OPERATOR) -> Path:
     cached = _cache() / f"{_content(variant)}-{variant}"
     if not cached.exists():
         partial = cached.with_name(f".{cached.name}.{os.getpid()}")
-        build(partial, "amd64", variant=variant, layers=_layers())
+        build(partial, "amd64", variant=variant, layers=kept_layers())
         try:
             partial.rename(cached)
         except OSError:  # another run was faster
@@ -69,8 +69,8 @@ def _cache() -> Path:
     return folder
 
 
-def _layers() -> Path:
-    """Where layers are kept; for a week, so that Debian's updates arrive."""
+def kept_layers() -> Path:
+    """Where the layers below the project's are kept; for a week, so that Debian's updates arrive."""
     folder = _cache().with_name("image-layers")
     folder.mkdir(exist_ok=True)
     for entry in folder.iterdir():
