@@ -92,9 +92,18 @@ class Pod:
         prefix: tuple[str, ...] = (),
         variables: dict[str, str] = {},  # noqa: B006 - never changed
     ) -> subprocess.Popen[bytes]:
+        return self._started([*prefix, sys.executable, "-m", "modelwright", "agent", *words], variables)
+
+    def fetch_impatiently(self, task: ServeTask) -> Ran:
+        """Give up at the first fault after a moment without a byte."""
+        script = "import sys; from modelwright.agent.serving.fetch import main; sys.exit(main(patience=0.5))"
+        variables = {TASK_VARIABLE: msgspec.json.encode(task).decode()}
+        return self.ended(self._started([sys.executable, "-c", script], variables))
+
+    def _started(self, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
         self.termination.write_bytes(b"")
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "modelwright", "agent", *words],
+            command,
             env=self.environment(**variables),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

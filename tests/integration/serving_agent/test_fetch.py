@@ -186,6 +186,23 @@ def test_a_download_goes_on_after_cuts_and_in_the_next_attempt(pod: Pod, host: F
     assert hashlib.sha256((pod.models / next(iter(pod.kept())) / "model/m.onnx").read_bytes()).hexdigest() == digest
 
 
+def test_an_attempt_goes_on_after_faults_and_ends_with_the_reason_when_nothing_arrives_any_more(
+    pod: Pod, host: FileHost
+) -> None:
+    def broken_at_first(handler: hosts.Handler, content: bytes) -> None:
+        (hosts.unavailable if len(host.asked) < 6 else hosts.whole)(handler, content)
+
+    one = version("v1", 1, *host.add("/1.onnx", os.urandom(1000)))
+    host.faults["/1.onnx"] = broken_at_first
+    ran = pod.fetch(pod.task(one))
+    assert ran.code == 0
+    assert any("DownloadUnavailable" in line and "trying again" in line for line in ran.lines)
+    two = version("v2", 2, *host.add("/2.onnx", os.urandom(1000)))
+    host.faults["/2.onnx"] = hosts.cut_after(0)
+    failure = pod.fetch_impatiently(pod.task(two)).failure
+    assert (failure.reason, failure.retryable) == ("DownloadCut", True)
+
+
 def test_what_is_there_is_not_fetched_again_and_what_was_changed_is(pod: Pod, host: FileHost) -> None:
     url, digest = host.add("/m.onnx", b"model")
     task = pod.task(version("v1", 1, url, digest))

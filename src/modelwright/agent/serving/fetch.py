@@ -28,14 +28,14 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 WORDS = Words(what="download of the model", more_memory="raise the memory limit of the container `fetch`")
 
 
-def main() -> int:
-    """The exit code: 0 when all is there, 1 after a report why not."""
-    return run_reported(lambda printer: _run(os.environ, printer), WORDS, advised)
+def main(patience: float = PATIENCE_SECONDS) -> int:
+    """The exit code: 0 when all is there, 1 after a report why not. `patience` is in seconds."""
+    return run_reported(lambda printer: _run(os.environ, printer, patience), WORDS, advised)
 
 
-def _run(environment: Mapping[str, str], printer: Printer) -> None:
+def _run(environment: Mapping[str, str], printer: Printer, patience: float) -> None:
     task, places = read_variable(environment, TASK_VARIABLE, ServeTask), places_of(environment)
-    paths = Fetching(task, places, printer).run()
+    paths = Fetching(task, places, printer, patience).run()
     choice = choose(task, paths, None, "")
     if choice is None:
         raise Invalid(f"the default version {task.default!r} is not among the versions", reason="TaskInvalid")
@@ -46,8 +46,8 @@ def _run(environment: Mapping[str, str], printer: Printer) -> None:
 class Fetching:
     """Brings all versions of a task, one after the other. One process at a time may do this for one folder."""
 
-    def __init__(self, task: ServeTask, places: Places, printer: Printer) -> None:
-        self._task, self._printer = task, printer
+    def __init__(self, task: ServeTask, places: Places, printer: Printer, patience: float) -> None:
+        self._task, self._printer, self._patience = task, printer, patience
         self._access = Access(
             pull_secret=str(places.pull_secret),
             download_secret=str(places.download_secret),
@@ -80,7 +80,7 @@ class Fetching:
                 bring(version.source, folder, self._access, self._report, fetching=lambda: self._say_fetching(version))
             except Retryable as error:
                 waited = time.monotonic() - self._moved_at
-                if waited > PATIENCE_SECONDS:
+                if waited > self._patience:
                     raise
                 self._printer.say(f"version {version.version}: {error.reason}: {advised(error)}; trying again")
                 time.sleep(max(min(error.after or 0.0, _LONGEST_PAUSE), pause * random.uniform(0.5, 1.0)))  # noqa: S311
