@@ -401,6 +401,41 @@ async def test_an_owner_that_went_while_nobody_looked_is_found_by_what_it_has_ke
         await eventually(begun)
 
 
+async def test_an_owner_that_goes_while_its_pod_is_replaced_leaves_nothing(
+    edge: Edge, workloads: KubernetesWorkloads
+) -> None:
+    owner, node = await edge.owner(), await edge.node()
+    pod = await serves(edge, workloads, a_model(owner, node))
+    await workloads.apply(a_model(owner, node, port=8600))
+    assert owner in await workloads.owners()
+    await workloads.remove(owner.uid, "serve")
+    assert owner not in await workloads.owners()
+    (sweep,) = await edge.pods(owner, "sweep")
+    await edge.gone(pod)
+
+    async def begun() -> bool:
+        (found,) = await edge.pods(owner, "sweep")
+        return not found["spec"].get("schedulingGates")
+
+    await eventually(begun)
+    assert await edge.pods(owner) == []
+    assert node_of(sweep) == node
+
+
+async def test_a_pod_that_was_going_when_the_operator_began_leaves_nothing_either(
+    edge: Edge, workloads: KubernetesWorkloads
+) -> None:
+    owner, node = await edge.owner(), await edge.node()
+    pod = await serves(edge, workloads, a_model(owner, node))
+    await workloads.aclose()
+    await edge.client.delete(PODS, edge.namespace, "serve", uid=pod["metadata"]["uid"])
+    async with KubernetesWorkloads(edge.client, JOBS, SERVING) as later:
+        assert owner in await later.owners()
+        await later.remove(owner.uid, "serve")
+        assert owner not in await later.owners()
+        assert len(await edge.pods(owner, "sweep")) == 1
+
+
 async def test_of_a_node_that_is_gone_for_good_nothing_is_swept(edge: Edge, workloads: KubernetesWorkloads) -> None:
     owner, node = await edge.owner(), await edge.node()
     pod = await serves(edge, workloads, a_model(owner, node))

@@ -67,7 +67,7 @@ class BarePods:
 
     def names(self, owner_uid: str) -> Iterable[str]:
         """Those that have a Pod, are wanted, or have left something on a node."""
-        found = {pod.metadata.labels.server for pod in self._pods(owner_uid) if not going(pod)}
+        found = {pod.metadata.labels.server for pod in self._pods(owner_uid) if not going(pod) or self._is_owed(pod)}
         wanted = {name for (uid, name), note in self._notes.items() if uid == owner_uid and note.server is not None}
         return found | wanted | self._kept(owner_uid)
 
@@ -287,6 +287,12 @@ class BarePods:
 
     def _pods(self, owner_uid: str) -> list[Pod]:
         return [pod for pod in self._mirror.of(owner_uid) if self._is_mine(pod)]
+
+    def _is_owed(self, pod: Pod) -> bool:
+        """Whether a Pod that is going has kept something that nothing else tells of."""
+        owner_uid, node = pod.metadata.labels.owner_uid, pod.metadata.annotations.node
+        keeps = bool(pod.metadata.annotations.serve) and self._place.mirrors.nodes.get(node) is not None
+        return keeps and not self._sweeps.is_told(owner_uid, node)
 
     def _pod_of(self, key: Key, note: Note) -> Pod | None:
         """Its Pod; before the server has been applied, one that says so."""

@@ -106,11 +106,19 @@ class Servers:
         self._wanted.pop((uid, name), None)
 
     def owners(self) -> Iterator[Owner]:
-        """Everybody who has objects that are not going."""
+        """Everybody who has objects that are not going, or whose next ones are still to be made."""
         for mirror in self.mirrors.owned:
             for child in mirror.all():
                 if is_of_server(child) and not going(child):
                     yield self._known.get(child.metadata.labels.owner_uid) or labels.owner_of(child)
+        for uid in {
+            pod.metadata.labels.owner_uid for pod in self.mirrors.pods.all() if is_of_server(pod) and going(pod)
+        }:
+            if self.names(uid):
+                yield from self.owners_of(uid)
+        for uid in {uid for uid, _ in self._wanted}:
+            if uid in self._known and self.names(uid):
+                yield self._known[uid]
 
     def owners_of(self, uid: str) -> Collection[Owner]:
         """The owner, if it is known; else all that it may be."""

@@ -30,6 +30,10 @@ class Sweeps:
         found = [pod.metadata.annotations.node for pod in self._of(owner_uid) if pod.metadata.labels.kept_of == server]
         return min(found, default="")
 
+    def is_told(self, owner_uid: str, node: str) -> bool:
+        """Whether it is known that something of this owner's lies on that node."""
+        return bool(self._on(owner_uid, node))
+
     async def record(self, owner: Owner, server: str, node: str, *, kept: bool) -> None:
         """Note that the models of this owner lie on that node. Where the namespace lets no such Pod in, they stay."""
         existing = [pod for pod in self._on(owner.uid, node) if pod.metadata.namespace == owner.namespace]
