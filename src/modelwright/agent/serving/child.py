@@ -23,8 +23,7 @@ class Child:
         with theirs:
             try:
                 self._socket.sendall(msgspec.json.encode(request) + b"\n")
-                command = [sys.executable, "-m", "modelwright.agent.serving.attempt"]
-                self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno())
+                self._process = subprocess.Popen(_command(), stdin=theirs.fileno(), stdout=theirs.fileno())
             except OSError:
                 self._socket.close()
                 raise
@@ -69,6 +68,11 @@ class Child:
         with suppress(OSError):
             self._socket.close()
         return self._process.wait()
+
+
+def _command() -> list[str]:
+    """The same Python, as isolated from its surroundings as this one; never with modules of the working directory."""
+    return [sys.executable, "-IB" if sys.flags.isolated else "-P", "-m", "modelwright.agent.serving.attempt"]
 
 
 def _ending(code: int) -> str:
