@@ -35,11 +35,6 @@ _BREATH_SECONDS = 0.05
 _HANDSHAKE_SECONDS = 10.0
 _GOODBYE_SECONDS = 5.0
 _ACCEPTED_AT_ONCE = 4
-_HEAD_TOO_LONG = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-    b"content-type: application/json\r\ncontent-length: 42\r\nconnection: close\r\n\r\n"
-    b'{"error":"the request\'s head is too long"}'
-)
 
 log = logging.getLogger("modelwright.server")
 
@@ -79,8 +74,17 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         too_long = self._head_bytes > HEAD_LIMIT if self._in_head else self._beside_body > _BESIDE_BODY_LIMIT
         if too_long and not self.transport.is_closing():
-            self.transport.write(_HEAD_TOO_LONG)
-            self.transport.close()
+            self._refuse(b"431 Request Header Fields Too Large", b"the request's head is too long")
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Instead of uvicorn's, which is no JSON."""
+        self._refuse(b"400 Bad Request", b"this is no HTTP request")
+
+    def _refuse(self, status: bytes, said: bytes) -> None:
+        body = b'{"error":"%s"}' % said
+        head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+        self.transport.write(head % (status, len(body)) + body)
+        self.transport.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # what comes behind a body means nothing here

@@ -276,7 +276,7 @@ def test_clients_that_do_not_finish_their_handshake_harm_nobody(
 ) -> None:
     secret.hold(**pair(authority, "one"))
     site.write(1)
-    process = site.start("--tls-folder", str(secret.folder), "--drain-seconds", "1", env=event_loop_of).ready()
+    process = site.start("--tls-folder", str(secret.folder), "--drain-seconds", "60", env=event_loop_of).ready()
     trust = trusting(authority)
     begun = hello(trust)
     silent = [b"", begun, begun[: len(begun) // 2], begun[:3]] * 25
@@ -294,6 +294,7 @@ def test_clients_that_do_not_finish_their_handshake_harm_nobody(
         process.popen.send_signal(signal.SIGTERM)
         process.shows(lambda state: state.phase == "draining", "the drain to begin")
         assert late.ask("GET", "/v2/health/ready")[0] == 503
+        late.connection.close()
         assert process.exit() == 0
 
 

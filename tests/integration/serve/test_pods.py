@@ -178,13 +178,13 @@ def test_what_a_client_sends_cannot_pass_for_a_line_of_the_log(site: Any) -> Non
 def test_requests_while_the_process_drains_are_answered_and_told_to_go(site: Any, client: Any) -> None:
     """The kubelet sends SIGTERM after the preStop sleep, and some balancer has still not heard of it."""
     site.write(1)
-    process = site.start("--drain-seconds", "8").ready()
+    process = site.start("--drain-seconds", "1000").ready()
     port = process.port
     with client(port) as kept:
         assert kept.times() == 1
         process.popen.send_signal(signal.SIGTERM)
         process.shows(lambda state: state.phase == "draining", "the drain to begin")
-        for _ in range(20):
+        for _ in range(3):
             with client(port) as late:
                 status, headers, _ = late.ask("POST", "/v1/models/times:predict", {"instances": [[1, 0]]})
                 assert (status, headers["Connection"]) == (200, "close")
