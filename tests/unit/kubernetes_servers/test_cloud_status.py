@@ -36,6 +36,7 @@ OLD = rendered(a_server(model_server(version="v1")))
 NEW = rendered(a_server(model_server(version="v2")))
 SERVICE = render.service(a_server(), "resnet")
 UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable")
+LOST = [condition("Ready", "False"), condition("ContainersReady")]
 MISMATCH = Failure(reason="ChecksumMismatch", message="it is another file")
 
 
@@ -79,7 +80,7 @@ def test_it_is_not_up_to_date_without_its_service() -> None:
 
 
 def test_a_pod_that_ends_on_a_lost_node_holds_nothing_up() -> None:
-    lost = a_pod(OLD, name="b", going=True, conditions=[condition("Ready", "False"), condition("ContainersReady")])
+    lost = a_pod(OLD, name="b", going=True, conditions=LOST)
     assert status_of(a_ready_pod(NEW), lost).up_to_date
 
 
@@ -137,6 +138,7 @@ def test_progress_is_that_of_the_furthest_pod() -> None:
         (a_pod(NEW, server=waits("ImagePullBackOff", "not found")), "ImagePullFailed", True),
         (a_pod(NEW, server=waits("CreateContainerConfigError", "image will run as root")), "ContainerNotStarted", True),
         (a_pod(NEW, phase="Pending", conditions=[UNSCHEDULABLE]), "Unschedulable", True),
+        (a_pod(NEW, server=RUNNING, conditions=LOST), "NodeLost", True),
     ],
 )  # fmt: skip
 def test_why_a_pod_is_not_ready(pod: Pod, reason: str, retryable: bool) -> None:

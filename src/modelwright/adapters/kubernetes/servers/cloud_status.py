@@ -11,6 +11,7 @@ from modelwright.adapters.kubernetes.servers import server_failures
 from modelwright.adapters.kubernetes.servers.cloud_address import reached
 from modelwright.adapters.kubernetes.servers.cloud_pod import FETCH, SERVER
 from modelwright.adapters.kubernetes.servers.kinds import Deployment, Service
+from modelwright.adapters.kubernetes.workloads import status
 from modelwright.adapters.kubernetes.workloads.kinds import Container, Pod, condition, going
 from modelwright.ports.workloads import Failure, Progress, ServerStatus, VersionStatus
 
@@ -46,7 +47,7 @@ def server_status(name: str, seen: Seen) -> ServerStatus:
     new = [pod for pod in there if is_new(pod, seen.deployment)]
     wanted = seen.deployment.spec.replicas
     # A Pod on a node that does not answer stays until the node is back, and serves nobody.
-    left = [pod for pod in seen.pods if going(pod) and not unreachable(pod) and pod.status.phase not in OVER]
+    left = [pod for pod in seen.pods if going(pod) and not status.unreachable(pod) and pod.status.phase not in OVER]
     settled = len(there) == len(new) == wanted == len(ready) and not left
     up_to_date = settled and seen.service is not None and not seen.deployment.spec.paused
     failure = None if settled else _failure(seen, there, new)
@@ -74,12 +75,6 @@ def is_new(pod: Pod, deployment: Deployment) -> bool:
 
 def is_ready(pod: Pod) -> bool:
     return not going(pod) and condition(pod.status.conditions, "Ready") is not None
-
-
-def unreachable(pod: Pod) -> bool:
-    """Whether its node does not answer: then a Pod is called not ready although its containers were."""
-    conditions = pod.status.conditions
-    return condition(conditions, "Ready", "False") is not None and condition(conditions, "ContainersReady") is not None
 
 
 def fetching(pod: Pod) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from modelwright.adapters.kubernetes.workloads import ended, waiting
+from modelwright.adapters.kubernetes.workloads import ended, status, waiting
 from modelwright.adapters.kubernetes.workloads.kinds import Condition, Container, Pod, Terminated, condition
 from modelwright.ports.workloads import Failure
 
@@ -25,9 +25,11 @@ def of_pod(pod: Pod, now: datetime) -> Failure | None:
         found = _of_ended(container) or _of_waiting(container)
         if found is not None:
             return found
-    if pod.status.phase == "Failed":
-        text = f"Kubernetes has ended the Pod ({pod.status.reason or 'Failed'}): {ended.plain(pod.status.message)}"
-        return Failure(reason="Evicted", message=text, retryable=True)
+    if status.unreachable(pod):
+        text = (
+            f"the node {pod.spec.node_name} does not answer: once Kubernetes gives its Pods up, others take their place"
+        )
+        return Failure(reason="NodeLost", message=text, retryable=True)
     unscheduled = condition(pod.status.conditions, "PodScheduled", "False")
     if unscheduled is None or unscheduled.reason != "Unschedulable":
         return None
