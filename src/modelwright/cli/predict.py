@@ -164,7 +164,7 @@ async def ask(url: str, body: dict[str, Any], access: Access = Access()) -> tupl
         raise Unavailable(f"{url} gave an answer that is no JSON (HTTP {answer.status_code})") from None
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         why = "it knows another token" if access.token else "it asks for a token"
-        raise Forbidden(f"{url} refused the request (HTTP 401): {why}, see --token-file", reason="TokenRefused")
+        raise Forbidden(f"{url} refused the request (HTTP 401): {why}, see --token-file")
     if answer.is_error:
         told = value.get("error", value) if isinstance(value, dict) else value
         raise Invalid(f"{url} refused the request (HTTP {answer.status_code}): {told}")
