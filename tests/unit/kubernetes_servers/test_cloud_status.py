@@ -174,6 +174,13 @@ def test_a_message_cannot_move_the_cursor() -> None:
     assert "\x1b" not in failure.message
 
 
+def test_the_version_is_said_once() -> None:
+    told = Failure(reason="ModelInvalid", message="version v2: it cannot be loaded")
+    failure = status_of(a_pod(NEW, server=reported(told))).failure
+    assert failure is not None
+    assert failure.message == "it cannot be loaded"
+
+
 def refused(message: str) -> ServerStatus:
     return status_of(body=NEW, conditions=[condition("ReplicaFailure", "True", "FailedCreate", message)])
 

@@ -22,7 +22,7 @@ _NO_NAME = "non-numeric user"
 def of_pod(pod: Pod, now: datetime) -> Failure | None:
     """By what the Pod's own status says: how a container has ended, or what it waits for."""
     for container in pod.status.containers:
-        found = _of_ended(container) or _of_waiting(container)
+        found = _of_ended(container, pod.metadata.annotations.version) or _of_waiting(container)
         if found is not None:
             return found
     if status.unreachable(pod):
@@ -79,8 +79,8 @@ def _cause(message: str) -> str:
 # Ended --------------------------------------------------------------------------------------------------------------
 
 
-def _of_ended(container: Container) -> Failure | None:
-    """One that ended badly and has not become ready since."""
+def _of_ended(container: Container, version: str) -> Failure | None:
+    """One that ended badly and has not become ready since. Whoever tells it says which version it is about."""
     over = container.state.terminated or container.last_state.terminated
     if container.ready or over is None or (over.exit_code == 0 and container.name == FETCH):
         return None
@@ -88,7 +88,8 @@ def _of_ended(container: Container) -> Failure | None:
         return None
     report = ended.read(over.message)
     if report is not None and report.failure is not None and _REASON.fullmatch(report.failure.reason):
-        return msgspec.structs.replace(report.failure, message=ended.plain(report.failure.message))
+        said = ended.plain(report.failure.message).removeprefix(f"version {version}: ")
+        return msgspec.structs.replace(report.failure, message=said)
     return _of_exit(container.name, over)
 
 
