@@ -175,6 +175,11 @@ def over(message: str = "", reason: str = "Error", code: int = 1) -> JSON:
             "exit code 1: it \N{REPLACEMENT CHARACTER}[2J fell",
         ),
         (
+            pod_of(RENDERED, containerStatuses=[container("server", running={}, last=over(reason="OOMKilled"))]),
+            "OOMKilled",
+            "resources.limits.memory",
+        ),
+        (
             pod_of(RENDERED, containerStatuses=[container("server", waiting={"reason": "RunContainerError"})]),
             "ContainerNotStarted",
             "server",
@@ -198,6 +203,7 @@ def test_what_keeps_a_pod_from_serving_is_told(pod: Pod, reason: str, said: str)
     [
         pod_of(RENDERED, scheduled=False, age=1, conditions=[LATE]),
         pod_of(RENDERED, containerStatuses=[container("server", running={})]),
+        pod_of(RENDERED, going=True, phase="Succeeded"),
         pod_of(RENDERED, containerStatuses=[container("server", ready=True, restarts=4, last=over(), running={})]),
         pod_of(RENDERED, containerStatuses=[container("server", waiting={"reason": "ContainerCreating"})]),
     ],

@@ -64,6 +64,8 @@ def pod_failure(pod: Pod, node: Node | None, now: datetime) -> Failure | None:
     away = (node is not None and node.ready == "Unknown" and bool(pod.spec.node_name)) or status.unreachable(pod)
     if away:
         return node_lost(where, going_=going(pod))
+    if going(pod):
+        return None  # it ends as it was told to
     if pod.status.phase in ("Failed", "Succeeded"):
         text = f"the Pod was ended by its node ({pod.status.reason or pod.status.phase}): {pod.status.message}"
         return Failure(reason="Evicted", message=f"{text.rstrip(': ')}; it is made again", retryable=True)
@@ -93,7 +95,8 @@ def _of_container(container: Container) -> Failure | None:
         return Failure(reason="ContainerNotStarted", message=message, retryable=True)
     if container.ready:
         return None
-    over = container.state.terminated or (container.last_state.terminated if waiting is not None else None)
+    # While it is tried again, what ended it is still the best that is known: it is not taken back and told by turns.
+    over = container.state.terminated or container.last_state.terminated
     return _of_end(container.name, over) if over is not None and over.exit_code != 0 else None
 
 
