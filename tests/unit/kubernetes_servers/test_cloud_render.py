@@ -18,6 +18,8 @@ from tests.unit.kubernetes_servers.cloud_support import (
 )
 
 from modelwright.adapters.kubernetes.servers import cloud_objects as render
+from modelwright.adapters.kubernetes.servers.cloud_sources import candidates
+from modelwright.adapters.kubernetes.servers.node_mirror import Node
 from modelwright.ports.errors import NotFound
 from modelwright.ports.serving import IMAGES_FOLDER, MODELS_FOLDER, RUN_FOLDER, TASK_VARIABLE, ServeTask
 from modelwright.ports.workloads import (
@@ -32,6 +34,13 @@ from modelwright.ports.workloads import (
 )
 
 replace = msgspec.structs.replace
+LABELS = {"disk": "ssd"}
+NODES = (
+    Node(name="cloud-0", ready="True", labels=LABELS),
+    Node(name="cloud-1", ready="Unknown", labels=LABELS),
+    Node(name="cloud-2", ready="True", repels=True, labels=LABELS),
+    Node(name="edge-1", ready="True", labels={**LABELS, "node-role.kubernetes.io/edge": ""}),
+)
 
 
 def pod(server: Server, **more: Any) -> JSON:
@@ -192,6 +201,32 @@ def test_a_node_is_named_to_the_scheduler() -> None:
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-1"]}]}
     assert spec["nodeSelector"] == {"disk": "ssd"}
     assert "nodeName" not in spec
+
+
+EDGE = "node-role.kubernetes.io/edge"
+
+
+@pytest.mark.parametrize(
+    ("placement", "kept_away"),
+    [
+        (Placement(), True),
+        (Placement(node_selector={"disk": "ssd"}), True),
+        (Placement(node_selector={EDGE: ""}), False),
+        (Placement(node_name="edge-1"), False),
+    ],
+)
+def test_it_stays_away_from_nodes_of_the_edge_unless_it_is_asked_there(placement: Placement, kept_away: bool) -> None:
+    spec = pod(a_server(placement=placement))
+    away = {"matchExpressions": [{"key": EDGE, "operator": "DoesNotExist"}]}
+    node = spec.get("affinity", {}).get("nodeAffinity", {})
+    terms = node.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    assert (away in terms) == kept_away
+    names = {each.name for each in candidates(placement, NODES)}
+    assert ("edge-1" in names) == (not kept_away)
+
+
+def test_a_node_that_repels_or_does_not_answer_is_not_in_question() -> None:
+    assert [each.name for each in candidates(Placement(), NODES)] == ["cloud-0"]
 
 
 def test_resources_are_those_of_the_server_alone() -> None:

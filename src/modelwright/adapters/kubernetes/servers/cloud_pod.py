@@ -11,6 +11,7 @@ from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import catalogue, labels
 from modelwright.adapters.kubernetes.servers.catalogue import Runtime
 from modelwright.adapters.kubernetes.servers.cloud_probes import probes, probes_of_port
+from modelwright.adapters.kubernetes.servers.node_choice import EDGE_LABEL
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads import render_pod
 from modelwright.ports.errors import Invalid
@@ -26,7 +27,7 @@ from modelwright.ports.serving import (
     TOKEN_FOLDER,
     ServeTask,
 )
-from modelwright.ports.workloads import Container, ModelImage, ModelServer, Resources, Server
+from modelwright.ports.workloads import Container, ModelImage, ModelServer, Placement, Resources, Server
 
 FETCH, SERVER = "fetch", "server"
 """The containers."""
@@ -59,7 +60,7 @@ def _template(server: Server, annotations: dict[str, str], spec: JSON) -> JSON:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        **render_pod.placement(server.placement),
+        **_placed(server.placement),
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
@@ -73,6 +74,15 @@ def _template(server: Server, annotations: dict[str, str], spec: JSON) -> JSON:
     template = {"metadata": {"labels": labels.labels(server), "annotations": annotations}, "spec": {**shared, **spec}}
     annotations[labels.RENDERED] = labels.digest(template)
     return template
+
+
+def _placed(placement: Placement) -> JSON:
+    """Where it is asked to be; else anywhere but on nodes of the edge, which no Service reaches."""
+    placed = render_pod.placement(placement)
+    if placement.node_name or EDGE_LABEL in placement.node_selector:
+        return placed
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": EDGE_LABEL, "operator": "DoesNotExist"}]}]}
+    return {**placed, "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 # A model ------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from modelwright.adapters.kubernetes.servers import cloud_objects as render
 from modelwright.adapters.kubernetes.servers.cloud_pod import mountable
 from modelwright.adapters.kubernetes.servers.image_volumes import ImageVolumes
 from modelwright.adapters.kubernetes.servers.kinds import Deployment
+from modelwright.adapters.kubernetes.servers.node_choice import EDGE_LABEL
 from modelwright.adapters.kubernetes.servers.node_mirror import Node
 from modelwright.adapters.kubernetes.servers.part import Place
 from modelwright.adapters.kubernetes.workloads import waiting
@@ -54,6 +55,7 @@ def candidates(placement: Placement, nodes: Sequence[Node]) -> list[Node]:
         for node in nodes
         if node.ready == "True"
         and (node.name == placement.node_name if placement.node_name else not node.repels)
+        and (placement.node_name or EDGE_LABEL in placement.node_selector or EDGE_LABEL not in node.labels)
         and all(node.labels.get(key) == value for key, value in placement.node_selector.items())
     ]
 
