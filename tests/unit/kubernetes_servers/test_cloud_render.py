@@ -139,7 +139,7 @@ def test_a_download_beside_a_mounted_image_is_fetched() -> None:
     assert task_of(pod(a_server(program), mounted=True)).mounted == {"v1": f"{IMAGES_FOLDER}/7"}
 
 
-def test_secrets_are_mounted_where_they_are_used_and_may_be_missing() -> None:
+def test_secrets_are_mounted_where_they_are_used() -> None:
     program = model_server(Download("https://files.example.com/m.tar", "5" * 64, "login"))
     spec = pod(a_server(program, token_secret="token", tls_secret="cert"))
     secrets = {volume["name"]: volume["secret"] for volume in spec["volumes"] if "secret" in volume}
@@ -148,7 +148,13 @@ def test_secrets_are_mounted_where_they_are_used_and_may_be_missing() -> None:
         "token": "token",
         "tls": "cert",
     }
-    assert all(each["optional"] for each in secrets.values())
+    # The agent says what it lacks. A server without its token or certificate has nothing to begin with.
+    assert [name for name, each in secrets.items() if each.get("optional")] == ["download-secret"]
+    assert [each["key"] for name in ("token", "tls") for each in secrets[name]["items"]] == [
+        "token",
+        "tls.crt",
+        "tls.key",
+    ]
     agent, server = mounts(spec["initContainers"][0]), mounts(server_of(spec))
     assert "/var/run/modelwright/download-secret" in agent
     assert "/var/run/modelwright/download-secret" not in server

@@ -28,6 +28,7 @@ from tests.unit.kubernetes_servers.cloud_support import (
 
 from modelwright.adapters.kubernetes.servers import cloud_objects as render
 from modelwright.adapters.kubernetes.servers.cloud_status import Hint, server_status
+from modelwright.adapters.kubernetes.servers.server_events import secret_failure
 from modelwright.adapters.kubernetes.workloads.kinds import Pod
 from modelwright.ports.job import Report
 from modelwright.ports.workloads import Container, Exposure, Failure, Progress, ServerStatus
@@ -226,6 +227,41 @@ def test_an_event_says_what_the_pod_does_not() -> None:
     pod = a_pod(NEW, server=waits("ContainerCreating"))
     status = server_status("s", seen(stored(NEW), pod, hints={"a": Hint(failure=failure)}))
     assert status.failure == failure
+
+
+def test_an_event_says_nothing_of_a_pod_that_has_begun_since() -> None:
+    failure = Failure(reason="SecretNotFound", message="no such Secret", retryable=True)
+    pod = a_pod(NEW, server=RUNNING)
+    assert server_status("s", seen(stored(NEW), pod, hints={"a": Hint(failure=failure)})).failure is None
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ('MountVolume.SetUp failed for volume "token" : secret "tok" not found', "no Secret tok (auth.tokenSecret)"),
+        ('MountVolume.SetUp failed for volume "tls" : secret "c" not found', "kubectl create secret tls c"),
+        (
+            'MountVolume.SetUp failed for volume "tls" : references non-existent secret key: tls.key',
+            "tls.secret has no key tls.key",
+        ),
+    ],
+)
+def test_a_secret_that_is_missing_is_said_with_how_to_make_it(said: str, words: str) -> None:
+    failure = secret_failure(said, "vision")
+    assert failure is not None
+    assert (failure.reason, failure.retryable) == ("SecretNotFound", True)
+    assert words in failure.message
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'MountVolume.SetUp failed for volume "models" : no space',
+        'MountVolume.SetUp failed for volume "tls" : timeout',
+    ],
+)
+def test_other_mounts_are_told_otherwise(said: str) -> None:
+    assert secret_failure(said, "vision") is None
 
 
 # Address ------------------------------------------------------------------------------------------------------------

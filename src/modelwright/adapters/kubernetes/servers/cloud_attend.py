@@ -8,10 +8,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from modelwright.adapters.kubernetes.servers import server_events
 from modelwright.adapters.kubernetes.servers.cloud_pod import FETCH
 from modelwright.adapters.kubernetes.servers.cloud_status import NOTHING, Hint, fetching
 from modelwright.adapters.kubernetes.servers.part import Place
-from modelwright.adapters.kubernetes.workloads import events, logs, progress_lines, waiting
+from modelwright.adapters.kubernetes.workloads import logs, progress_lines, waiting
 from modelwright.adapters.kubernetes.workloads.kinds import Pod
 from modelwright.ports.errors import ModelwrightError
 
@@ -88,10 +89,7 @@ class CloudAttendant:
             self._say(pod, note, Hint(progress=progress))
 
     async def _diagnose(self, pod: Pod, note: _Note) -> None:
-        metadata = pod.metadata
-        found = await events.pod_failure(
-            self._place.client, metadata.namespace, metadata.uid, volume=None, node=pod.spec.node_name
-        )
+        found = await server_events.pod_failure(self._place.client, pod)
         before = note.hint.failure
         # The same fault is told in ever new words: the first ones stay.
         if found is not None and (before is None or before.reason != found.reason):

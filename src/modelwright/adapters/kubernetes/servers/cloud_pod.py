@@ -98,9 +98,8 @@ def _of_model(
         {"name": "run", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
         *(_image_volume(number, image) for number, image in images.items()),
-        *_secret_volumes(
-            {"pull-secret": pull, "download-secret": download, "token": server.token_secret, "tls": server.tls_secret}
-        ),
+        *_secret_volumes({"pull-secret": pull, "download-secret": download}),
+        *_guards(server),
     ]
     spec: JSON = {
         "securityContext": {**_user(settings), "seccompProfile": {"type": "RuntimeDefault"}},
@@ -279,6 +278,16 @@ def _secret_volumes(secrets: dict[str, str]) -> list[JSON]:
     """A Secret that is missing is the program's to tell, which says what it is for."""
     return [
         {"name": name, "secret": {"secretName": secret, "optional": True}} for name, secret in secrets.items() if secret
+    ]
+
+
+def _guards(server: Server) -> list[JSON]:
+    """What the server asks and shows: without it there is nothing to begin with, which the kubelet says and heals."""
+    wanted = {"token": (server.token_secret, ("token",)), "tls": (server.tls_secret, ("tls.crt", "tls.key"))}
+    return [
+        {"name": name, "secret": {"secretName": secret, "items": [{"key": key, "path": key} for key in keys]}}
+        for name, (secret, keys) in wanted.items()
+        if secret
     ]
 
 

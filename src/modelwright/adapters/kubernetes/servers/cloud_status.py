@@ -11,7 +11,7 @@ from modelwright.adapters.kubernetes.servers import server_failures
 from modelwright.adapters.kubernetes.servers.cloud_address import reached
 from modelwright.adapters.kubernetes.servers.cloud_pod import FETCH, SERVER
 from modelwright.adapters.kubernetes.servers.kinds import Deployment, Service
-from modelwright.adapters.kubernetes.workloads import status
+from modelwright.adapters.kubernetes.workloads import status, waiting
 from modelwright.adapters.kubernetes.workloads.kinds import Container, Pod, condition, going
 from modelwright.ports.workloads import Failure, Progress, ServerStatus, VersionStatus
 
@@ -87,7 +87,7 @@ def _failure(seen: Seen, there: Sequence[Pod], new: Sequence[Pod]) -> Failure | 
     late = [pod for pod in new if not is_ready(pod)] or [pod for pod in there if not is_ready(pod)]
     for pod in sorted(late, key=lambda pod: pod.metadata.name):
         hint = seen.hints.get(pod.metadata.uid, NOTHING)
-        found = server_failures.of_pod(pod, seen.now) or hint.failure
+        found = server_failures.of_pod(pod, seen.now) or (None if waiting.started(pod) else hint.failure)
         if found is not None:
             return found
     deployment = seen.deployment

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
+import msgspec
+
 from modelwright.adapters.kubernetes.servers.node_mirror import Node
 from modelwright.adapters.kubernetes.workloads import ended, status
 from modelwright.adapters.kubernetes.workloads.kinds import Container, Pod, Terminated, condition, going
@@ -17,6 +19,7 @@ SCHEDULED_AFTER = timedelta(seconds=5)
 _REASON = re.compile(r"[A-Z][A-Za-z0-9]{0,99}")
 _RPC = re.compile(r"rpc error: code = \w+ desc = ")
 _AGAIN = re.compile(r'^Back-off pulling image "[^"]*"(: ErrImagePull)?:? ?')
+_MISSING = "No such file"
 AGENTS = frozenset({"keeper", "gateway", "sweep"})
 """Containers whose image is an admin's business."""
 
@@ -56,6 +59,24 @@ def node_lost(node: str, *, going_: bool = False) -> Failure:
         else f"the node {node} does not answer: what serves there goes on serving whoever reaches it"
     )
     return Failure(reason="NodeLost", message=text, retryable=True)
+
+
+def with_secret(failure: Failure, server: Server | None) -> Failure:
+    """What is wrong with a file that was mounted from a Secret, by the name of that."""
+    mounted = {
+        "TokenNotUsable": ("token_secret", "token"),
+        "CertificateNotUsable": ("tls_secret", "tls.crt and tls.key"),
+    }
+    if server is None or failure.reason not in mounted:
+        return failure
+    field, keys = mounted[failure.reason]
+    name = getattr(server, field)
+    if not name:
+        return failure
+    if _MISSING in failure.message:
+        text = f"there is no Secret {name} in this namespace, or it lacks {keys}: make it, and it is taken up by itself"
+        return Failure(reason="SecretNotFound", message=text, retryable=True)
+    return msgspec.structs.replace(failure, message=f"the Secret {name}: {failure.message}")
 
 
 def pod_failure(pod: Pod, node: Node | None, now: datetime) -> Failure | None:

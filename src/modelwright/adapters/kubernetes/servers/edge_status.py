@@ -102,12 +102,13 @@ def _model(seen: ServerStatus, pod: Pod, sight: Sight) -> ServerStatus:
     # What answers by default was true when it was said, whichever task that was for; the rest is about one task.
     serving = state.serving if state is not None and seen.ready_replicas else ""
     current = state if state is not None and state.task == digest(pod.metadata.annotations.serve) else None
+    said = current.failure if current is not None else None
     return msgspec.structs.replace(
         seen,
         serving_version=serving,
         up_to_date=seen.up_to_date and settled(pod, state),
         versions=_versions(sight, pod, current),
-        failure=seen.failure or (current.failure if current is not None else None),
+        failure=seen.failure or (edge_faults.with_secret(said, sight.server) if said is not None else None),
     )
 
 
