@@ -235,3 +235,24 @@ def test_why_a_pod_is_not_let_in_is_told(error: ModelwrightError, reason: str, r
     if reason == "PodSecurityForbids":
         command = "kubectl label --overwrite ns vision pod-security.kubernetes.io/enforce=privileged"
         assert command in failure.message
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "expected", "said"),
+    [
+        ("TokenNotUsable", "cannot be read: No such file or directory", "SecretNotFound", "no Secret who in"),
+        ("TokenNotUsable", "holds no token", "TokenNotUsable", "the Secret who: holds no token"),
+        ("CertificateNotUsable", "[Errno 2] No such file", "SecretNotFound", "no Secret cert in"),
+        ("ModelsInUse", "No such file", "ModelsInUse", "No such file"),
+    ],
+)
+def test_what_is_wrong_with_a_secret_is_told_by_its_name(reason: str, message: str, expected: str, said: str) -> None:
+    server = a_model(token_secret="who", tls_secret="cert")
+    rendered = render(server, NODE.name, SETTINGS)
+    state = KeeperState(
+        task=digest(rendered.told[TASK_ANNOTATION]), failure=Failure(reason=reason, message=message, retryable=True)
+    )
+    failure = status(pod_of(rendered), state, server=server, rendered=rendered).failure
+    assert failure is not None
+    assert (failure.reason, failure.retryable) == (expected, True)
+    assert said in failure.message
