@@ -83,6 +83,7 @@ def test_tokens_and_certificates_are_the_servers_alone() -> None:
     arguments = " ".join(server["args"])
     assert "--token-file /var/run/modelwright/token/token --tls-folder /var/run/modelwright/tls" in arguments
     assert server["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+    assert server["livenessProbe"]["tcpSocket"] == {"port": 8501}
     assert {"token", "tls"} <= mounts(server).keys()
     assert not {"token", "tls"} & mounts(keeper).keys()
 

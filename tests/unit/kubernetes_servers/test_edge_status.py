@@ -180,6 +180,11 @@ def over(message: str = "", reason: str = "Error", code: int = 1) -> JSON:
             "resources.limits.memory",
         ),
         (
+            pod_of(RENDERED, containerStatuses=[container("server", waiting=LOOP, last=over(code=0))]),
+            "ServerExited",
+            "0;",
+        ),
+        (
             pod_of(RENDERED, containerStatuses=[container("server", waiting={"reason": "RunContainerError"})]),
             "ContainerNotStarted",
             "server",

@@ -118,7 +118,7 @@ def _of_container(container: Container) -> Failure | None:
         return None
     # While it is tried again, what ended it is still the best that is known: it is not taken back and told by turns.
     over = container.state.terminated or container.last_state.terminated
-    return _of_end(container.name, over) if over is not None and over.exit_code != 0 else None
+    return _of_end(container.name, over) if over is not None else None
 
 
 def _of_end(name: str, over: Terminated) -> Failure:

@@ -157,10 +157,12 @@ def _probes(server: Server, program: ModelServer, runtime: Runtime) -> JSON:
     ready = (
         pod.http_probe(path, server, period=1, failures=2) if usable else pod.tcp_probe(server, period=1, failures=2)
     )
-    if runtime.live_path:
-        live_path = live_path_of(runtime, model_name=name)
-        return {"readinessProbe": ready, "livenessProbe": pod.http_probe(live_path, server, period=10, failures=6)}
-    return {"readinessProbe": ready}
+    if not runtime.live_path:
+        return {"readinessProbe": ready}
+    if server.tls_secret:  # while its certificate is missing it waits, and is not to be ended for that
+        return {"readinessProbe": ready, "livenessProbe": pod.tcp_probe(server, period=10, failures=6)}
+    live_path = live_path_of(runtime, model_name=name)
+    return {"readinessProbe": ready, "livenessProbe": pod.http_probe(live_path, server, period=10, failures=6)}
 
 
 def _options(server: Server) -> list[str]:
