@@ -83,7 +83,7 @@ def demo(folder: pathlib.Path, options: argparse.Namespace) -> None:
         say(f"{plain.kubeconfig}, registry {plain.registry}")
         images = Images(plain, dict(options.image))
         with installed_operator(plain, images, keep=options.keep), namespace(plain, folder, options) as kube:
-            cloud_node, edge_node = nodes(kube)
+            cloud_node, edge_node = nodes(kube, options)
             say(f"cloud model and trainings on {cloud_node}, edge model and gateway on {edge_node}")
             with trainings(kube, cloud_node, images[TRAINER], keep=options.keep) as jobs:
                 client = Client(plain.kubeconfig, pathlib.Path(kube.kubeconfig), PATIENCE)
@@ -106,14 +106,15 @@ def tell(story: OnCluster) -> None:
     story.lose_the_cloud()
 
 
-def nodes(kube: Kube) -> tuple[str, str]:
-    """A node for what runs in the cloud, and one for the edge; the same one if the cluster has only one."""
+def nodes(kube: Kube, options: argparse.Namespace) -> tuple[str, str]:
+    """A node for what runs in the cloud, and one for the edge, if none are given; the same one if there is only one."""
     found = [node for node in kube.items("nodes") if not node["spec"].get("unschedulable")]
     ours = [node for node in found if CONTROL_PLANE_ROLE not in node["metadata"]["labels"]] or found
     ours.sort(key=lambda node: (EDGE_ROLE in node["metadata"]["labels"], node["metadata"]["name"]))
     if not ours:
         raise DemoFailed("the cluster has no node to run anything on")
-    return ours[0]["metadata"]["name"], ours[-1]["metadata"]["name"]
+    names = [node["metadata"]["name"] for node in ours]
+    return options.cloud_node or names[0], options.edge_node or names[-1]
 
 
 @contextlib.contextmanager
@@ -150,6 +151,8 @@ def trainings(kube: Kube, node: str, image: str, *, keep: bool) -> Iterator[Trai
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", action="store_true", help="leave everything as it is at the end, to look at")
+    parser.add_argument("--cloud-node", metavar="NAME", help="where the cloud model and the trainings run")
+    parser.add_argument("--edge-node", metavar="NAME", help="where the edge model and the gateway run")
     parser.add_argument(
         "--image", action="append", default=[], type=_image, metavar="NAME=REF", help="use this image, do not build it"
     )
