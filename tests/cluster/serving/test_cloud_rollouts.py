@@ -88,7 +88,7 @@ def test_a_version_that_cannot_be_loaded_is_said_and_the_old_one_goes_on_serving
     spoiled: tuple[Team, Traffic],
 ) -> None:
     team, traffic = spoiled
-    message = team.said(NAME, "ModelLoadFailed")
+    message = team.said(NAME, "ModelInvalid")
     assert "version bad" in message
     assert "version v2 goes on serving" in message
     conditions = team.conditions(NAME)

@@ -69,8 +69,15 @@ def test_tls_is_spoken_with_the_secrets_certificate_and_nothing_else(world: Worl
     with pytest.raises(urllib.error.URLError) as unknown:
         ask(url + PREDICT)
     assert isinstance(unknown.value.reason, ssl.SSLCertVerificationError)
-    with pytest.raises(OSError, match=""):
-        ask(url.replace("https://", "http://") + PREDICT)
+    assert nobody_answers(url.replace("https://", "http://") + PREDICT)
+
+
+def nobody_answers(url: str) -> bool:
+    try:
+        ask(url)
+    except OSError:
+        return True
+    return False
 
 
 def test_both_can_be_had(world: World) -> None:
