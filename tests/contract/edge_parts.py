@@ -13,6 +13,7 @@ from typing import Any
 from tests.contract.cluster_parts import MAPS, bind, say
 from tests.contract.pki import Authority
 from tests.contract.subjects import fresh_name
+from tests.unit.kubernetes.servers import listening
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient, Selection
 from modelwright.adapters.kubernetes.resource import NAMESPACES
@@ -38,7 +39,10 @@ class Logs:
         self.lines[pod, container] = text
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return  # whoever asked has gone
         path = head.split(b" ")[1].decode().partition("?")[0]
         _, _, pod, container = path.strip("/").split("/")
         self.asked += 1
@@ -46,7 +50,8 @@ class Logs:
         writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         await writer.drain()
         writer.close()
-        await writer.wait_closed()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
 
 @asynccontextmanager
@@ -56,13 +61,8 @@ async def kubelet_logs(folder: Path) -> AsyncIterator[Logs]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     logs = Logs()
-    server = await asyncio.start_server(logs.answer, "127.0.0.1", 0, ssl=context)
-    logs.port = server.sockets[0].getsockname()[1]
-    try:
+    async with listening(logs.answer, context) as logs.port:
         yield logs
-    finally:
-        server.close()
-        await server.wait_closed()
 
 
 class Edge:
