@@ -9,6 +9,7 @@ import msgspec
 
 from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import catalogue, labels
+from modelwright.adapters.kubernetes.servers import cloud_parts as parts
 from modelwright.adapters.kubernetes.servers.catalogue import Runtime
 from modelwright.adapters.kubernetes.servers.cloud_probes import probes, probes_of_port
 from modelwright.adapters.kubernetes.servers.node_choice import EDGE_LABEL
@@ -32,14 +33,11 @@ from modelwright.ports.workloads import Container, ModelImage, ModelServer, Plac
 FETCH, SERVER = "fetch", "server"
 """The containers."""
 PORT_NAME = "serving"
-CLOSING_SECONDS = 5
-"""How long a Pod that is to end is left as it is: all who send it requests have heard of it by then."""
 DRAIN_SECONDS = 10
 GRACE_SECONDS = 60
 """All of it: closing, draining, and the last requests."""
 FETCH_RESOURCES = Resources(requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "512Mi"})
 TMP_FOLDER = "/tmp"  # noqa: S108 - a volume of the Pod's own
-IMAGE_SUB_PATH = "kubedl-model"
 
 
 def pod_template(server: Server, settings: ServerSettings, *, mounted: bool) -> JSON:
@@ -91,30 +89,30 @@ def _placed(placement: Placement) -> JSON:
 def _of_model(
     server: Server, program: ModelServer, runtime: Runtime, settings: ServerSettings, *, mounted: bool
 ) -> JSON:
-    images = _images(program) if mounted else {}
-    pull, download = _secrets(program)
+    images = parts.images(program) if mounted else {}
+    pull, download = parts.secrets(program)
     volumes = [
         {"name": "models", "emptyDir": {}},
         {"name": "run", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
-        *(_image_volume(number, image) for number, image in images.items()),
-        *_secret_volumes({"pull-secret": pull, "download-secret": download}),
-        *_guards(server),
+        *(parts.image_volume(number, image) for number, image in images.items()),
+        *parts.secret_volumes({"pull-secret": pull, "download-secret": download}),
+        *parts.guards(server),
     ]
     spec: JSON = {
-        "securityContext": {**_user(settings), "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {**parts.user(settings), "seccompProfile": {"type": "RuntimeDefault"}},
         "initContainers": [_fetch(server, program, runtime, settings, images)],
         "containers": [_serve(server, program, runtime, settings, images)],
         "volumes": volumes,
     }
     secrets = (*settings.image_pull_secrets, *([pull] if pull and images else []))
-    return {**spec, **_pull_secrets(secrets)}
+    return {**spec, **parts.pull_secrets(secrets)}
 
 
 def _fetch(
     server: Server, program: ModelServer, runtime: Runtime, settings: ServerSettings, images: dict[int, ModelImage]
 ) -> JSON:
-    pull, download = _secrets(program)
+    pull, download = parts.secrets(program)
     return {
         "name": FETCH,
         "image": settings.agent_image,
@@ -125,16 +123,16 @@ def _fetch(
             {"name": "HOME", "value": TMP_FOLDER},
             {"name": "TMPDIR", "value": TMP_FOLDER},
         ],
-        "resources": _resources(FETCH_RESOURCES),
+        "resources": parts.resources(FETCH_RESOURCES),
         "volumeMounts": [
             {"name": "models", "mountPath": MODELS_FOLDER},
             {"name": "run", "mountPath": RUN_FOLDER},
             {"name": "tmp", "mountPath": TMP_FOLDER},
-            *_image_mounts(images),
-            *_secret_mounts({PULL_SECRET_FOLDER: ("pull-secret", pull)}),
-            *_secret_mounts({DOWNLOAD_SECRET_FOLDER: ("download-secret", download)}),
+            *parts.image_mounts(images),
+            *parts.secret_mounts({PULL_SECRET_FOLDER: ("pull-secret", pull)}),
+            *parts.secret_mounts({DOWNLOAD_SECRET_FOLDER: ("download-secret", download)}),
         ],
-        "securityContext": _restricted(settings),
+        "securityContext": parts.restricted(settings),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
@@ -155,16 +153,18 @@ def _serve(
             *({"name": name, "value": value} for name, value in sorted(launch.env.items())),
         ],
         "ports": [{"name": PORT_NAME, "containerPort": server.port}],
-        "resources": _resources(wanted),
+        "resources": parts.resources(wanted),
         "volumeMounts": [
             {"name": "models", "mountPath": MODELS_FOLDER, "readOnly": True},
             {"name": "run", "mountPath": RUN_FOLDER},
             {"name": "tmp", "mountPath": TMP_FOLDER},
-            *_image_mounts(images),
-            *_secret_mounts({TOKEN_FOLDER: ("token", server.token_secret), TLS_FOLDER: ("tls", server.tls_secret)}),
+            *parts.image_mounts(images),
+            *parts.secret_mounts(
+                {TOKEN_FOLDER: ("token", server.token_secret), TLS_FOLDER: ("tls", server.tls_secret)}
+            ),
         ],
-        "securityContext": _restricted(settings),
-        "lifecycle": _closing(),
+        "securityContext": parts.restricted(settings),
+        "lifecycle": parts.closing(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **probes(server, program, runtime, settings),
     }
@@ -221,9 +221,9 @@ def _of_image(server: Server, program: Container, settings: ServerSettings) -> J
         "image": program.image,
         "env": [{"name": name, "value": value} for name, value in sorted(program.env.items())],
         "ports": [{"name": PORT_NAME, "containerPort": server.port}],
-        "resources": _resources(server.resources),
+        "resources": parts.resources(server.resources),
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-        "lifecycle": _closing(),
+        "lifecycle": parts.closing(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **probes_of_port(settings),
     }
@@ -231,93 +231,10 @@ def _of_image(server: Server, program: Container, settings: ServerSettings) -> J
     return {
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
-        **_pull_secrets(secrets),
+        **parts.pull_secrets(secrets),
     }
-
-
-# Parts --------------------------------------------------------------------------------------------------------------
 
 
 def mountable(server: Server) -> tuple[ModelImage, ...]:
     """The models in images that it serves, which could be mounted."""
-    return tuple(_images(server.program).values()) if isinstance(server.program, ModelServer) else ()
-
-
-def _images(program: ModelServer) -> dict[int, ModelImage]:
-    return {version.number: version.source for version in program.versions if isinstance(version.source, ModelImage)}
-
-
-def _secrets(program: ModelServer) -> tuple[str, str]:
-    """The Secret to pull with, and the one to download with: each is one for the whole model."""
-    pull, download = "", ""
-    for version in program.versions:
-        if isinstance(version.source, ModelImage):
-            pull = pull or version.source.pull_secret
-        else:
-            download = download or version.source.secret
-    return pull, download
-
-
-def _image_volume(number: int, image: ModelImage) -> JSON:
-    return {"name": f"model-{number}", "image": {"reference": image.image, "pullPolicy": "IfNotPresent"}}
-
-
-def _image_mounts(images: dict[int, ModelImage]) -> list[JSON]:
-    return [
-        {
-            "name": f"model-{number}",
-            "mountPath": f"{IMAGES_FOLDER}/{number}",
-            "subPath": IMAGE_SUB_PATH,
-            "readOnly": True,
-        }
-        for number in images
-    ]
-
-
-def _secret_volumes(secrets: dict[str, str]) -> list[JSON]:
-    """A Secret that is missing is the program's to tell, which says what it is for."""
-    return [
-        {"name": name, "secret": {"secretName": secret, "optional": True}} for name, secret in secrets.items() if secret
-    ]
-
-
-def _guards(server: Server) -> list[JSON]:
-    """What the server asks and shows: without it there is nothing to begin with, which the kubelet says and heals."""
-    wanted = {"token": (server.token_secret, ("token",)), "tls": (server.tls_secret, ("tls.crt", "tls.key"))}
-    return [
-        {"name": name, "secret": {"secretName": secret, "items": [{"key": key, "path": key} for key in keys]}}
-        for name, (secret, keys) in wanted.items()
-        if secret
-    ]
-
-
-def _secret_mounts(folders: dict[str, tuple[str, str]]) -> list[JSON]:
-    return [
-        {"name": name, "mountPath": folder, "readOnly": True} for folder, (name, secret) in folders.items() if secret
-    ]
-
-
-def _pull_secrets(names: tuple[str, ...]) -> JSON:
-    return {"imagePullSecrets": [{"name": name} for name in dict.fromkeys(names)]} if names else {}
-
-
-def _resources(wanted: Resources) -> JSON:
-    given = {"requests": wanted.requests, "limits": wanted.limits}
-    return {name: quantities for name, quantities in given.items() if quantities}
-
-
-def _user(settings: ServerSettings) -> JSON:
-    return {"runAsNonRoot": True, "runAsUser": settings.run_as_user, "runAsGroup": settings.run_as_group}
-
-
-def _restricted(settings: ServerSettings) -> JSON:
-    return {
-        **_user(settings),
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-
-
-def _closing() -> JSON:
-    return {"preStop": {"sleep": {"seconds": CLOSING_SECONDS}}}
+    return tuple(parts.images(server.program).values()) if isinstance(server.program, ModelServer) else ()
