@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
 STEPS = 4
+AT_ONCE = 32
+"""Servers that are looked at in one go."""
 Render = Callable[[Server, str, ServerSettings], Rendered]
 
 
@@ -155,7 +157,8 @@ class BarePods:
             if note.server is None and key not in pods:
                 del self._notes[key]
         restless = [note for note in self._notes.values() if self._is_restless(note, now)]
-        await asyncio.gather(*(self._step_alone(note) for note in restless))
+        restless.sort(key=lambda note: note.not_before)
+        await asyncio.gather(*(self._step_alone(note) for note in restless[:AT_ONCE]))
         if self._sort.component == SERVE:
             await self._sweeps.tick()
 
@@ -203,6 +206,8 @@ class BarePods:
                     doing = Do.NOTHING
                 if doing is Do.NOTHING:
                     note.seen = seen
+                    if note.failure is not None:
+                        note.wait(asyncio.get_running_loop().time())
                     return
 
     async def _decide(self, note: Note, server: Server) -> Do:

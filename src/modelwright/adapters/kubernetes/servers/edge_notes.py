@@ -51,6 +51,10 @@ class Note:
         self.not_before = now + min(LAST_PAUSE, FIRST_PAUSE * 2**self.tries)
         self.tries = min(self.tries + 1, 10)
 
+    def wait(self, now: float) -> None:
+        """Something else has to happen first: look again in a while."""
+        self.not_before = max(self.not_before, now + FIRST_PAUSE)
+
     def start_again(self) -> None:
         """Something is another: try at once."""
         self.tries, self.not_before = 0, 0.0

@@ -16,7 +16,7 @@ from modelwright.ports.serving import KeeperState
 UNDER_WAY_SECONDS = 1.0
 SETTLED_SECONDS = 20.0
 AT_ONCE = 4
-"""Requests in one look; with two looks a second, 8 a second for all Pods together."""
+"""Requests in one look; with two looks a second, 8 a second for all models, and as many for gateways."""
 ANSWER_SECONDS = 5.0
 UNREAD_SECONDS = 30.0
 TAIL_LINES = 20

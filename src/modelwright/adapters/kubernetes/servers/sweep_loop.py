@@ -8,7 +8,7 @@ from modelwright.adapters.kubernetes.servers import sweep_pods
 from modelwright.adapters.kubernetes.servers.part import Place
 from modelwright.adapters.kubernetes.workloads import labels
 from modelwright.adapters.kubernetes.workloads.kinds import PODS, Pod, going
-from modelwright.ports.errors import Forbidden, ModelwrightError, NotFound
+from modelwright.ports.errors import Forbidden, ModelwrightError, NotFound, Unavailable
 from modelwright.ports.workloads import Owner
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,9 @@ class Sweeps:
         body = sweep_pods.render(owner, server, node, self._place.settings, kept=kept)
         try:
             await self._place.children.create(self._mirror, body)
-        except Forbidden as error:
+        except (Forbidden, Unavailable) as error:
+            if isinstance(error, Unavailable) and error.reason != "NamespaceTerminating":
+                raise
             log.warning("what is kept on the node %s for %s stays there: %s", node, owner.uid, error.message)
 
     async def keep_off(self, owner_uid: str, node: str) -> bool:
