@@ -89,8 +89,11 @@ class Team(User):
         except TimeoutError as late:
             kind = [name] if "/" in name else [INFERENCE_MODEL, *([name] if name else [])]
             late.add_note(self.kubectl("describe", *kind, check=False))
-            late.add_note(self.kubectl("describe", "deployments,pods,services", check=False))
-            late.add_note(self.kubectl("logs", "--selector", OWNER, "--all-containers", "--prefix", check=False))
+            of = f"{OWNER}={self.uid(name)}" if name else OWNER
+            late.add_note(self.kubectl("describe", "deployments,pods,services", "--selector", of, check=False))
+            for container in ("fetch", "keeper", "server", "gateway"):
+                logs = ("logs", "--selector", of, f"--container={container}", "--prefix", "--ignore-errors")
+                late.add_note(self.kubectl(*logs, check=False))
             raise
 
     # Asking ---------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def test_a_malformed_request_is_told_what_is_wrong(team: Team, body: bytes) -> N
 
 def test_a_request_that_is_too_large_is_refused_before_it_is_read(team: Team) -> None:
     parts = urlsplit(team.url(NAME))
-    request = hostile.post(f"{parts.path}:predict", b"", f"Content-Length: {hostile.TOO_LARGE}")
+    request = hostile.post(f"{parts.path}:predict", b"{", f"Content-Length: {hostile.TOO_LARGE}")
     with socket.create_connection((str(parts.hostname), int(parts.port or 0)), timeout=60) as connection:
         connection.sendall(request)
         assert connection.recv(64).split()[1] == b"413"
