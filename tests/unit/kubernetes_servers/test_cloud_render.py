@@ -350,8 +350,32 @@ def test_a_service_is_made_anew_only_for_another_class_of_load_balancer() -> Non
     named_by_others = {**render.service(a_server(), "resnet")}
     named_by_others["spec"] = {**named_by_others["spec"], "loadBalancerClass": "cloud/own"}
     assert not render.must_be_made_anew(stored_service(named_by_others), render.service(a_server(), "resnet"))
+    narrower = a_server(exposure=Exposure(load_balancer_source_ranges=("10.0.0.0/8",)))
+    assert not render.must_be_made_anew(stored_service(named_by_others), render.service(narrower, "resnet"))
+    assert render.must_be_made_anew(stored_service(one), render.service(a_server(), "resnet"))
     assert not render.service_differs(stored_service(plain, node_port=30001), plain)
     assert render.service_differs(stored_service(plain), render.service(a_server(), "resnet"))
+
+
+def test_an_annotation_of_a_service_may_have_any_name_and_takes_none_of_ours() -> None:
+    given = {"name": "a", "server": "b", "component": "c", "modelwright.dev/owner-name": "other"}
+    metadata = render.service(a_server(exposure=Exposure(annotations=given)), "resnet")["metadata"]
+    assert (metadata["name"], metadata["labels"]["app.kubernetes.io/component"]) == ("resnet", "serve")
+    assert {**given, "modelwright.dev/owner-name": "resnet"}.items() <= metadata["annotations"].items()
+
+
+@pytest.mark.parametrize(
+    ("name", "service"),
+    [
+        ("resnet-serve-1", "resnet-serve-1"),
+        ("7b-serve-1", "s-7b-serve-1"),
+        ("7" * 46 + "-serve-0123456789", "s-" + "7" * 44 + "-serve-0123456789"),
+    ],
+)
+def test_a_service_has_a_name_that_begins_with_a_letter(name: str, service: str) -> None:
+    server = msgspec.structs.replace(a_server(), name=name)
+    assert render.own_service_name(server) == service
+    assert render.may_name_service(service)
 
 
 def test_settings_without_image_volumes_are_told_apart_by_the_template() -> None:

@@ -53,8 +53,9 @@ def service(server: Server, name: str) -> JSON:
             spec["loadBalancerClass"] = exposure.load_balancer_class
         if exposure.load_balancer_source_ranges:
             spec["loadBalancerSourceRanges"] = list(exposure.load_balancer_source_ranges)
+    asked = {labels.BALANCER_CLASS: spec.get("loadBalancerClass", "")}
     rendered = labels.digest([spec, exposure.annotations])
-    metadata = labels.metadata(server, name, **{**exposure.annotations, labels.RENDERED: rendered})
+    metadata = labels.metadata(server, name, **{**exposure.annotations, **asked, labels.RENDERED: rendered})
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
@@ -72,6 +73,11 @@ def budget(server: Server) -> JSON:
 def may_name_service(name: str) -> bool:
     """Whether a Service can be called so (RFC 1035)."""
     return _SERVICE_NAME.fullmatch(name) is not None
+
+
+def own_service_name(server: Server) -> str:
+    """The Server's own name, with a letter first: it may begin with a digit, as a Deployment's may."""
+    return server.name if may_name_service(server.name) else f"s-{server.name[-61:]}"
 
 
 def same_template(there: Deployment, wanted: JSON) -> bool:
@@ -117,12 +123,14 @@ def service_differs(there: Service, wanted: JSON) -> bool:
 
 
 def must_be_made_anew(there: Service, wanted: JSON) -> bool:
-    """The class of a load balancer cannot be changed: the Service goes, and its address with it."""
-    return (
-        _made_from_other(there, wanted)  # else the load balancer's own controller has named its class
-        and there.spec.type == wanted["spec"]["type"] == "LoadBalancer"
-        and there.spec.load_balancer_class != wanted["spec"].get("loadBalancerClass", "")
-    )
+    """The class of a load balancer cannot be changed: the Service goes, and its address with it.
+
+    Where no class is wanted, one that somebody else has named, such as the load balancer's own controller, is theirs.
+    """
+    if not there.spec.type == wanted["spec"]["type"] == "LoadBalancer":
+        return False
+    class_ = wanted["spec"].get("loadBalancerClass", "")
+    return there.spec.load_balancer_class != class_ if class_ else bool(there.metadata.annotations.balancer_class)
 
 
 def budget_differs(there: PodDisruptionBudget, wanted: JSON) -> bool:

@@ -79,7 +79,7 @@ class CloudServers:
                 self._check_former(server)
             else:
                 return
-        await self._ensure(self._mirrors.services, None, render.service(server, server.name))
+        await self._ensure(self._mirrors.services, None, render.service(server, render.own_service_name(server)))
 
     def _check_former(self, server: Server) -> None:
         """The Service of a former owner of this name goes by itself. Raises Unavailable while it is there."""

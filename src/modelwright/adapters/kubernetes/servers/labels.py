@@ -23,6 +23,7 @@ LAYER = "modelwright.dev/layer"
 RENDERED = "modelwright.dev/rendered"
 VERSION = "modelwright.dev/version"
 IMAGE_VOLUMES = "modelwright.dev/image-volumes"
+BALANCER_CLASS = "modelwright.dev/load-balancer-class"
 SERVE, GATEWAY = "serve", "gateway"
 """What a component is: a model that is served, or a gateway."""
 
@@ -37,14 +38,15 @@ def selector(server: Server) -> dict[str, str]:
     return {SERVER: server.name, LAYER: server.placement.layer}
 
 
-def metadata(server: Server, name: str, component: str = SERVE, **annotations: str) -> JSON:
-    """A child's metadata. It goes with its owner: the garbage collector sees to that."""
+def metadata(server: Server, name: str, component: str = SERVE, /, **annotations: str) -> JSON:
+    """A child's metadata; what a user may name an annotation is of no matter to it. It goes with its owner: the garbage
+    collector sees to that."""
     owner: Owner = server.owner
     return {
         "name": name,
         "namespace": owner.namespace,
         "labels": labels(server, component),
-        "annotations": {**owner_annotations(owner), **annotations},
+        "annotations": {**annotations, **owner_annotations(owner)},
         "ownerReferences": [owner_reference(owner)],
     }
 

@@ -37,7 +37,7 @@ class Annotations(msgspec.Struct, frozen=True, gc=False):
     """The owner, where it does not fit into labels; of what serves, what it was made from and what it is told.
 
     `rendered` is the digest of what was rendered, `version` the version that a Pod of the cloud answers with; `serve`
-    and `gateway` are those of `ports.serving`.
+    and `gateway` are those of `ports.serving`; `balancer_class` is the class of load balancer that was asked for.
     """
 
     api_version: str = msgspec.field(default="", name="modelwright.dev/owner-api-version")
@@ -49,6 +49,7 @@ class Annotations(msgspec.Struct, frozen=True, gc=False):
     serve: str = msgspec.field(default="", name="modelwright.dev/serve")
     gateway: str = msgspec.field(default="", name="modelwright.dev/gateway")
     image_volumes: str = msgspec.field(default="", name="modelwright.dev/image-volumes")
+    balancer_class: str = msgspec.field(default="", name="modelwright.dev/load-balancer-class")
     node: str = msgspec.field(default="", name="modelwright.dev/node")
     port: str = msgspec.field(default="", name="modelwright.dev/port")
 
