@@ -58,7 +58,9 @@ def _status(address: tuple[str, int], request: bytes) -> int:
             connection.sendall(request)
             connection.shutdown(socket.SHUT_WR)
             words = connection.recv(64).split(b" ", 2)
-        except ConnectionError:
+        except TimeoutError:
+            raise
+        except OSError:  # it has hung up, also before the last word: that is ENOTCONN
             return 0
     return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
 
