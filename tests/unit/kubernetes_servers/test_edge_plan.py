@@ -7,7 +7,7 @@ import pytest
 from tests.unit.kubernetes_servers.edge_support import NODE, OWNER, SETTINGS, V1, a_model, pod_of
 
 from modelwright.adapters.kubernetes.servers.edge_model import render
-from modelwright.adapters.kubernetes.servers.edge_plan import Do, decide, tell
+from modelwright.adapters.kubernetes.servers.edge_plan import Decision, Do, decide, has_time, tell
 from modelwright.adapters.kubernetes.servers.node_choice import Choice
 from modelwright.adapters.kubernetes.workloads.kinds import Pod
 from modelwright.ports.serving import TASK_ANNOTATION, ServeTask
@@ -16,6 +16,7 @@ from modelwright.ports.workloads import Failure, Server
 SERVER = a_model()
 RENDERED = render(SERVER, NODE.name, SETTINGS)
 V2 = msgspec.structs.replace(V1, version="v2", number=2)
+REFUSED = Failure(reason="PodNotCreated", message="no", retryable=True)
 NEW_VERSION, NEW_PORT, STOPPED = a_model("onnx", V2), a_model(port=8600), a_model(replicas=0)
 RUNS, GOES, ENDED = pod_of(RENDERED), pod_of(RENDERED, going=True), pod_of(RENDERED, phase="Failed")
 
@@ -63,6 +64,25 @@ def test_a_port_that_another_has_is_waited_for() -> None:
         assert decision.failure.reason == "PortTaken"
         assert "8600 on the node edge-0" in decision.failure.message
         assert "InferenceModel vision/other" in decision.failure.message
+
+
+@pytest.mark.parametrize(
+    ("do", "failure", "refused", "put_off"),
+    [
+        (Do.MAKE, None, None, False),
+        (Do.MAKE, None, REFUSED, True),
+        (Do.REPLACE, None, REFUSED, True),
+        (Do.REPLACE, None, None, False),
+        (Do.RENEW, None, None, True),
+        (Do.END, None, REFUSED, False),
+        (Do.TELL, None, REFUSED, False),
+        (Do.NOTHING, REFUSED, REFUSED, False),
+    ],
+)
+def test_what_was_refused_or_has_ended_a_moment_ago_is_not_tried_again_at_once(
+    do: Do, failure: Failure | None, refused: Failure | None, put_off: bool
+) -> None:
+    assert has_time(Decision(do, failure), refused) == put_off
 
 
 def test_no_pod_is_made_where_the_models_are_being_removed() -> None:

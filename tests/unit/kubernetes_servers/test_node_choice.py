@@ -31,7 +31,9 @@ BY_RACK, ANYWHERE, CLOUD = Placement("edge", "", RACK), Placement("edge"), Place
         (ANYWHERE, "", "c"),
         (ANYWHERE, "d", "d"),
         (CLOUD, "", "b"),
-        (CLOUD, "d", "b"),
+        (CLOUD, "a", "a"),
+        (CLOUD, "d", "d"),
+        (CLOUD, "gone", "b"),
     ],
 )
 def test_the_node_is_that_which_is_named_else_the_one_it_has_else_the_first_that_is_ready(

@@ -22,7 +22,7 @@ from modelwright.adapters.kubernetes.servers.sweep_loop import Sweeps
 from modelwright.adapters.kubernetes.workloads import labels
 from modelwright.adapters.kubernetes.workloads.kinds import PODS, Pod, going
 from modelwright.ports.errors import Conflict, Forbidden, ModelwrightError, Retryable
-from modelwright.ports.workloads import Owner, Server, ServerStatus
+from modelwright.ports.workloads import ModelServer, Owner, Server, ServerStatus
 
 log = logging.getLogger(__name__)
 
@@ -169,9 +169,9 @@ class BarePods:
         return note.failure is not None or signature is None or note.seen != signature
 
     def _signature(self, server: Server) -> object:
-        """What a decision hangs on beside the server itself; None while its Pod is still to come."""
+        """What a decision hangs on beside the server itself; None while its Pod is still to come, or to come again."""
         pod = self._pod(server.owner, server.name)
-        if server.replicas and pod is None:
+        if server.replicas and (pod is None or pod.status.phase in edge_plan.OVER):
             return None
         return (pod.metadata.resource_version if pod is not None else "", self._nodes_seen)
 
@@ -212,7 +212,7 @@ class BarePods:
 
     async def _decide(self, note: Note, server: Server) -> Do:
         pod = self._pod(server.owner, server.name)
-        current = pod.metadata.annotations.node if pod is not None else (note.held or ("",))[0]
+        current = pod.metadata.annotations.node if pod is not None else self._former(note, server)
         current = current or self._sweeps.node_of(server.owner.uid, server.name)
         if pod is not None and not going(pod):
             note.held = pod.metadata.annotations.node, server.port
@@ -222,12 +222,19 @@ class BarePods:
             note.rendered = self._sort.render(server, node.name, self._place.settings)
             swept = not note.rendered.keeps or await self._sweeps.keep_off(server.owner.uid, node.name)
             rival = self._rival(note, server, node.name)
+        if not server.replicas and going(pod):
+            await self._stop(note, server)
         decision = edge_plan.decide(server, note.choice, note.rendered, pod, rival, swept=swept)
-        refused = note.failure is not None and note.not_before > asyncio.get_running_loop().time()
-        if refused and decision.failure is None and decision.do in (Do.MAKE, Do.REPLACE):
-            return Do.NOTHING  # it is too soon to be refused again
+        early = note.not_before > asyncio.get_running_loop().time()
+        if early and edge_plan.has_time(decision, note.failure):
+            return Do.NOTHING
         note.failure = decision.failure
         return decision.do
+
+    def _former(self, note: Note, server: Server) -> str:
+        """The node that it had, without a Pod by now. In the cloud one that is drained by now is left."""
+        node = self._place.mirrors.nodes.get(note.held[0]) if note.held is not None else None
+        return node.name if node is not None and not (node.repels and server.placement.layer == "cloud") else ""
 
     async def _do(self, note: Note, server: Server, doing: Do) -> None:
         pod, rendered = self._pod(server.owner, server.name), note.rendered
@@ -279,6 +286,14 @@ class BarePods:
         # On a node that is gone for good nobody ends it.
         grace = None if there or not pod.spec.node_name else 0
         await self._place.children.remove(self._mirror, pod, grace_seconds=grace)
+
+    async def _stop(self, note: Note, server: Server) -> None:
+        """It has stopped, or is about to, otherwise than by END: what its Pod has kept is noted all the same."""
+        if note.held is not None and isinstance(server.program, ModelServer):
+            node = note.held[0]
+            if self._place.mirrors.nodes.get(node) is not None and not self._sweeps.is_told(server.owner.uid, node):
+                await self._sweeps.record(server.owner, server.name, node, kept=True)
+        note.held = None
 
     async def _leave(self, note: Note, server: Server) -> None:
         """What it had kept while it had a Pod is not known from one: its next Pod could not be made yet."""

@@ -60,6 +60,14 @@ def decide(
     return Decision(Do.NOTHING if is_told(pod, rendered) else Do.TELL)
 
 
+def has_time(decision: Decision, refused: Failure | None) -> bool:
+    """Whether a step is put off until a pause is over: what was `refused` a moment ago is not asked for again at once,
+    and a Pod that its node ends again and again, as one whose disk is full does, not made anew at once."""
+    if decision.failure is not None:
+        return False
+    return decision.do is Do.RENEW or (refused is not None and decision.do in (Do.MAKE, Do.REPLACE))
+
+
 def is_told(pod: Pod, rendered: Rendered) -> bool:
     """Whether the Pod's annotation says what is wanted."""
     return told_of(pod) == next(iter(rendered.told.values()), "")

@@ -29,7 +29,7 @@ def choose(placement: Placement, nodes: Sequence[Node], current: str) -> Choice:
     """
     if placement.node_name:
         return _named(placement, nodes)
-    found = _candidates(placement, nodes)
+    found = _candidates(placement, nodes, current)
     if not found:
         return Choice(failure=_none(placement))
     if len(found) == 1:
@@ -56,13 +56,14 @@ def _named(placement: Placement, nodes: Sequence[Node]) -> Choice:
     return Choice(node=node)
 
 
-def _candidates(placement: Placement, nodes: Sequence[Node]) -> list[Node]:
+def _candidates(placement: Placement, nodes: Sequence[Node], current: str) -> list[Node]:
+    """In the cloud a node that repels is not gone to, and not left either: a taint may mean that it does not answer."""
     selector = placement.node_selector
     if selector:
         return [node for node in nodes if all(node.labels.get(key) == value for key, value in selector.items())]
     if placement.layer == "edge":
         return [node for node in nodes if EDGE_LABEL in node.labels]
-    return [node for node in nodes if not node.repels]
+    return [node for node in nodes if node.name == current or (not node.repels and EDGE_LABEL not in node.labels)]
 
 
 def _first(found: Sequence[Node]) -> Node:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
+from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import sweep_pods
 from modelwright.adapters.kubernetes.servers.part import Place
-from modelwright.adapters.kubernetes.workloads import labels
 from modelwright.adapters.kubernetes.workloads.kinds import PODS, Pod, going
 from modelwright.ports.errors import Forbidden, ModelwrightError, NotFound, Unavailable
 from modelwright.ports.workloads import Owner
@@ -36,16 +36,17 @@ class Sweeps:
 
     async def record(self, owner: Owner, server: str, node: str, *, kept: bool) -> None:
         """Note that the models of this owner lie on that node. Where the namespace lets no such Pod in, they stay."""
-        existing = [pod for pod in self._on(owner.uid, node) if pod.metadata.namespace == owner.namespace]
-        if existing:
-            return
-        body = sweep_pods.render(owner, server, node, self._place.settings, kept=kept)
+        there = [pod for pod in self._on(owner.uid, node) if pod.metadata.namespace == owner.namespace]
+        if all(going(pod) for pod in there):
+            await self._make(sweep_pods.render(owner, server, node, self._place.settings, kept=kept))
+
+    async def _make(self, body: JSON) -> None:
         try:
             await self._place.children.create(self._mirror, body)
         except (Forbidden, Unavailable) as error:
             if isinstance(error, Unavailable) and error.reason != "NamespaceTerminating":
                 raise
-            log.warning("what is kept on the node %s for %s stays there: %s", node, owner.uid, error.message)
+            log.warning("what %s is to remove stays there: %s", body["metadata"]["name"], error.message)
 
     async def keep_off(self, owner_uid: str, node: str) -> bool:
         """What lies on that node is wanted again: remove it no more. Whether nothing is being removed by now."""
@@ -77,10 +78,16 @@ class Sweeps:
         elif pod.metadata.labels.kept_of or self._is_kept_by_another(pod, node):
             return
         elif pod.status.phase == "Failed":
-            await self._place.children.remove(self._mirror, pod, grace_seconds=0)
-            await self.record(labels.owner_of(pod), sweep_pods.server_of(pod), node, kept=False)
+            await self._begin_again(pod)
         elif sweep_pods.is_gated(pod):
             await self._patch(pod, sweep_pods.ungated())
+
+    async def _begin_again(self, pod: Pod) -> None:
+        """The node has ended it. The next one is there before it goes: one of them is always the word of what is kept;
+        and not at once, since a node whose disk is full lets none in."""
+        if sweep_pods.is_over_for_long(pod, self._place.clock.now()):
+            await self._make(sweep_pods.successor(pod, self._place.settings))
+            await self._place.children.remove(self._mirror, pod, grace_seconds=0)
 
     def _is_kept_by_another(self, sweep: Pod, node: str) -> bool:
         """Whether the Pod that keeps the models is still there."""

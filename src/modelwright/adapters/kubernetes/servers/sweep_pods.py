@@ -8,6 +8,7 @@ it waits as well, as the word of what is kept; then a label says whose it is, an
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime, timedelta
 
 from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import edge_pod as pod
@@ -20,6 +21,7 @@ from modelwright.adapters.kubernetes.workloads.labels import (
     MANAGER,
     OWNER_UID,
     owner_annotations,
+    owner_of,
 )
 from modelwright.ports.serving import MODELS_FOLDER, SWEEP_VARIABLE
 from modelwright.ports.workloads import Owner
@@ -28,6 +30,8 @@ SWEEP = "sweep"
 GATE = "modelwright.dev/kept"
 KEPT_OF = "modelwright.dev/kept-of"
 _BETWEEN = "-sweep-"
+_AGAIN = "-again"
+_AGAIN_AFTER = timedelta(seconds=15)
 
 
 def sweep_name(server: str, node: str) -> str:
@@ -77,6 +81,20 @@ def render(owner: Owner, server: str, node: str, settings: ServerSettings, *, ke
         "volumes": [pod.node_folder("models", models_folder(settings, owner.namespace)), pod.scratch("scratch")],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def successor(sweep: Pod, settings: ServerSettings) -> JSON:
+    """The Pod that goes on where this one was ended: another name, since both are there for a moment."""
+    body = render(owner_of(sweep), server_of(sweep), sweep.metadata.annotations.node, settings, kept=False)
+    if sweep.metadata.name == body["metadata"]["name"]:
+        body["metadata"]["name"] += _AGAIN
+    return body
+
+
+def is_over_for_long(sweep: Pod, now: datetime) -> bool:
+    """Whether there has been a pause since it was made."""
+    made = sweep.metadata.creation_timestamp
+    return made is None or now - made >= _AGAIN_AFTER
 
 
 def _container(owner: Owner, settings: ServerSettings) -> JSON:
