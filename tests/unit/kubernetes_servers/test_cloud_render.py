@@ -20,7 +20,7 @@ from tests.unit.kubernetes_servers.cloud_support import (
 from modelwright.adapters.kubernetes.servers import cloud_objects as render
 from modelwright.adapters.kubernetes.servers.cloud_sources import candidates
 from modelwright.adapters.kubernetes.servers.node_mirror import Node
-from modelwright.ports.errors import NotFound
+from modelwright.ports.errors import Invalid, NotFound
 from modelwright.ports.serving import IMAGES_FOLDER, MODELS_FOLDER, RUN_FOLDER, TASK_VARIABLE, ServeTask
 from modelwright.ports.workloads import (
     Container,
@@ -172,6 +172,13 @@ def test_tokens_and_tls_are_asked_for_by_the_server_and_heeded_by_its_probes() -
         "port": "serving",
         "scheme": "HTTP",
     }
+
+
+@pytest.mark.parametrize("wanted", [{"token_secret": "token"}, {"tls_secret": "cert"}])
+def test_a_server_that_cannot_ask_for_a_token_or_speak_tls_is_none_of_who_wants_that(wanted: dict[str, str]) -> None:
+    with pytest.raises(Invalid) as raised:
+        pod(a_server(model_server(framework="tensorflow"), **wanted))
+    assert raised.value.reason == "SecurityNotSupported"
 
 
 def test_tensorflow_serving_is_ready_once_the_version_is_there() -> None:

@@ -97,6 +97,15 @@ def test_our_server_listens_at_the_port_and_waits_for_what_it_is_to_serve() -> N
     assert server["livenessProbe"]["httpGet"] == {"path": "/v2/health/live", "port": 9000, "scheme": "HTTP"}
 
 
+@pytest.mark.parametrize("wanted", [{"token_secret": "token"}, {"tls_secret": "cert"}])
+def test_a_server_that_cannot_ask_for_a_token_or_speak_tls_never_stands_in_for_one_that_can(
+    wanted: dict[str, str],
+) -> None:
+    with pytest.raises(Invalid) as raised:
+        edge_model.render(a_model("tensorflow", **wanted), "edge-0", SETTINGS)
+    assert raised.value.reason == "SecurityNotSupported"
+
+
 def test_tensorflow_serving_is_asked_for_whatever_version_it_has() -> None:
     rendered = edge_model.render(a_model("tensorflow"), "edge-0", SETTINGS)
     _, server = rendered.body["spec"]["containers"]

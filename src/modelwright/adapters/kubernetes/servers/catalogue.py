@@ -23,7 +23,7 @@ import msgspec
 
 from modelwright.ports.errors import Invalid, NotFound
 from modelwright.ports.serving import CONFIG_FILE, PLAIN_FOLDER, RUN_FOLDER, STATE_FILE, Layout
-from modelwright.ports.workloads import Resources
+from modelwright.ports.workloads import Resources, Server
 
 MODEL_NAME, MODEL_DIR, PORT, VERSION = "MODEL_NAME", "MODEL_DIR", "PORT", "VERSION"
 IN_COMMANDS = frozenset({MODEL_NAME, MODEL_DIR, PORT})
@@ -126,6 +126,17 @@ class FixedCatalogue(msgspec.Struct, frozen=True):
 
     def fault(self, framework: str) -> Fault | None:
         return self.faults.get(framework)
+
+
+def check_secured(server: Server, runtime: Runtime) -> None:
+    """Raises Invalid (SecurityNotSupported): who wants a token or TLS gets no server that is open to all, whatever an
+    admin has made of the catalogue since it was asked who can have them."""
+    if (server.token_secret or server.tls_secret) and not runtime.secured:
+        raise Invalid(
+            f"auth and tls cannot be had: the server for frameworkType {runtime.framework} has no such thing; remove"
+            " them, or have an admin choose our server for it in the runtime catalogue of the operator",
+            reason="SecurityNotSupported",
+        )
 
 
 # Templates ----------------------------------------------------------------------------------------------------------

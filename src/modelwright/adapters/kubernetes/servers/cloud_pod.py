@@ -49,6 +49,7 @@ def pod_template(server: Server, settings: ServerSettings, *, mounted: bool) -> 
     if not isinstance(program, ModelServer):
         raise Invalid(f"a {type(program).__name__} is no server of the cloud", reason="NotImplemented")
     runtime = settings.catalogue.runtime(program.framework)
+    catalogue.check_secured(server, runtime)
     spec = _of_model(server, program, runtime, settings, mounted=mounted)
     return _template(server, {labels.VERSION: program.default}, spec)
 

@@ -10,6 +10,7 @@ from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import edge_pod as pod
 from modelwright.adapters.kubernetes.servers.catalogue import (
     Runtime,
+    check_secured,
     command_of,
     live_path_of,
     ready_path_of,
@@ -75,6 +76,7 @@ def task_of(server: Server, program: ModelServer, runtime: Runtime, settings: Se
 
 def _model(server: Server, program: ModelServer, node: str, settings: ServerSettings) -> Rendered:
     runtime = settings.catalogue.runtime(program.framework)
+    check_secured(server, runtime)
     owner = server.owner
     secrets = _secrets(program)
     volumes = [

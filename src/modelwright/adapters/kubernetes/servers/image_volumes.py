@@ -50,15 +50,18 @@ class ImageVolumes:
         self._known: dict[str, bool] = {}
         self._open_until: dict[str, float] = {}
         self._trying: dict[str, asyncio.Task[None]] = {}
+        self._since: dict[asyncio.Task[None], float] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def fit(self, nodes: Sequence[Node], *, patience: float) -> bool:
-        """Whether all of these nodes can; who is being tried is waited for, so many seconds at most."""
+        """Whether all of these nodes can. Who is being tried is waited for, for so many seconds from its beginning: not
+        by each model anew, which would hold up all others."""
         if not nodes or not self._settings.image_volumes or not self._settings.namespace:
             return False
         trying = [task for node in nodes if (task := self._try(node)) is not None]
         if trying:
-            await asyncio.wait(trying, timeout=patience)
+            until = max(self._since[task] for task in trying) + patience
+            await asyncio.wait(trying, timeout=max(0.0, until - asyncio.get_running_loop().time()))
         return all(self._known.get(probe_name(node), False) for node in nodes)
 
     def fails(self, nodes: Sequence[Node]) -> bool:
@@ -79,8 +82,8 @@ class ImageVolumes:
             return None
         if name not in self._trying:
             task = asyncio.create_task(self._find_out(name, node))
-            self._trying[name] = task
-            task.add_done_callback(lambda _: self._trying.pop(name, None))
+            self._trying[name], self._since[task] = task, asyncio.get_running_loop().time()
+            task.add_done_callback(lambda task: (self._trying.pop(name, None), self._since.pop(task, None)))
         return self._trying[name]
 
     async def _find_out(self, name: str, node: Node) -> None:
