@@ -72,14 +72,14 @@ class Team(User):
         for name in names:
             self.wait(lambda name=name: self.is_ready(name), f"{name} to be Ready", name)
 
-    def said(self, name: str, reason: str) -> str:
-        """Wait until some condition has this reason; its message."""
+    def said(self, name: str, *reasons: str) -> str:
+        """Wait until some condition has this reason, or one of these; its message."""
 
         def message() -> str | None:
-            found = [each for each in self.conditions(name).values() if each["reason"] == reason]
+            found = [each for each in self.conditions(name).values() if each["reason"] in reasons]
             return max((str(each.get("message", "")) for each in found), key=len, default=None)
 
-        self.wait(lambda: message() is not None, f"{name} to say {reason}", name)
+        self.wait(lambda: message() is not None, f"{name} to say {' or '.join(reasons)}", name)
         return message() or ""
 
     def wait(self, condition: Any, what: str, name: str = "", seconds: float = builds.DEADLINE_SECONDS) -> None:

@@ -77,7 +77,7 @@ def test_a_deleted_model_version_goes_on_being_served_and_this_is_said(world: Wo
 
 
 def test_more_replicas_wait_for_a_registry_that_is_gone_while_the_others_serve(world: World) -> None:
-    """The node that is left to them has never had the model."""
+    """The node that is left to them has never had the model, which is a volume or unpacked by then."""
     cluster = world.team.cluster
     world.team.ready("scaled")
     value, (pod,) = world.team.value("scaled"), world.team.pods("scaled")
@@ -86,7 +86,7 @@ def test_more_replicas_wait_for_a_registry_that_is_gone_while_the_others_serve(w
     cluster.stop("registry")
     try:
         world.team.kubectl("scale", "infm/scaled", "--replicas=2")
-        message = world.team.said("scaled", "ImagePullFailed")
+        message = world.team.said("scaled", "ImagePullFailed", "RegistryUnreachable")
         assert "trying again" in message
         assert world.team.conditions("scaled")["Available"]["status"] == "True"
         assert world.team.value("scaled") == value
