@@ -38,6 +38,7 @@ NEW = rendered(a_server(model_server(version="v2")))
 SERVICE = render.service(a_server(), "resnet")
 UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable")
 LOST = [condition("Ready", "False"), condition("ContainersReady")]
+GATED = [condition("Ready", "False", "ReadinessGatesNotReady"), condition("ContainersReady")]
 MISMATCH = Failure(reason="ChecksumMismatch", message="it is another file")
 
 
@@ -155,6 +156,7 @@ def test_why_a_pod_is_not_ready(pod: Pod, reason: str, retryable: bool) -> None:
         a_pod(NEW, server=waits("ContainerCreating")),
         a_pod(NEW, server=RUNNING, last=ended(0, reason="Completed")),
         a_pod(NEW, age=2, phase="Pending", conditions=[UNSCHEDULABLE]),
+        a_pod(NEW, server=RUNNING, conditions=GATED),
     ],
 )
 def test_what_is_in_order_is_no_failure(pod: Pod) -> None:

@@ -128,6 +128,7 @@ class Servers:
     def forget_owner(self, uid: str) -> None:
         """Nothing runs for it any more."""
         self._known.pop(uid, None)
+        self._wanted = {key: part for key, part in self._wanted.items() if key[0] != uid}
 
     async def logs(self, uid: str, name: str, *, follow: bool) -> AsyncGenerator[bytes]:
         """What its Pods print. Raises NotFound."""
