@@ -66,8 +66,8 @@ def disrupted(pod: Pod) -> bool:
 
 
 def unreachable(pod: Pod) -> bool:
-    """Whether its node does not answer: then a Pod is called not ready although its containers were. Otherwise that is so
-    of readiness gates only, which load balancers add; there the kubelet says so."""
+    """Whether its node does not answer: then a Pod is called not ready although its containers were. Else that is so
+    by readiness gates only, which load balancers add; there the kubelet says so."""
     ready = condition(pod.status.conditions, "Ready", "False")
     contradicted = ready is not None and ready.reason != GATES
     return contradicted and condition(pod.status.conditions, "ContainersReady") is not None
