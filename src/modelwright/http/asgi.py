@@ -66,11 +66,12 @@ class Bodies:
     async def read(self, scope: Message, receive: Receive, limit: int) -> bytes:
         """The whole body; raises RequestError: 413 beyond the limit, 503 if too much is under way, and if the client
         has left."""
+        declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+        _within(b"", declared, limit)  # before the body: a client that waits for our word is told at once
         body, more = await _part(receive)
         if not more:
             return _within(body, len(body), limit)
-        declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
-        parts, size = [_within(body, declared, limit)], len(body)
+        parts, size = [body], len(body)
         self._held += size
         try:
             while more:

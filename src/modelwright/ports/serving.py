@@ -20,8 +20,8 @@ TASK_ANNOTATION = "modelwright.dev/serve"
 TASK_FILE = "/etc/modelwright/serve/task.json"
 """Where `agent keep` finds its ServeTask: the annotation, through a downwardAPI volume."""
 SWEEP_VARIABLE = "MODELWRIGHT_SWEEP"
-"""Where `agent sweep` finds the UID of the owner whose kept models it removes. MODELS_FOLDER is then the node's folder of a
-whole namespace, which holds one for each owner by UID: that of this owner goes, and the namespace's own stays."""
+"""Where `agent sweep` finds the UID of the owner whose kept models it removes. MODELS_FOLDER is then the node's folder
+of a whole namespace, which holds one for each owner by UID: that of this owner goes, and the namespace's own stays."""
 GATEWAY_ANNOTATION = "modelwright.dev/gateway"
 GATEWAY_FILE = "/etc/modelwright/gateway/config.json"
 """Where a gateway in a Pod finds its configuration (`gateway.config.GatewayConfig`), in the same way."""
