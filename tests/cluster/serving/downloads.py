@@ -45,6 +45,7 @@ class Downloads:
         self.files: dict[str, File] = {}
         self.behaviours: dict[str, Behaviour] = {}
         self.asked: list[Asked] = []
+        self.begun: set[str] = set()
         self.stalled: set[str] = set()
         self.ended = threading.Event()
         self._server = _Server((address, 0), _Handler)
@@ -143,6 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         if first:
             self.send_header("Content-Range", f"bytes {first}-{size - 1}/{size}")
         self.end_headers()
+        self.server.downloads.begun.add(path)
         with file.path.open("rb") as source:
             source.seek(first)
             sent = self._send(path, source, first)
