@@ -53,7 +53,7 @@ def test_a_model_server_survives_them(site: Any, tmp_path: Path, guard: str) -> 
     ("said", "status"),
     [
         (b"GET / HTTP/1.1\r\n" + b"X-Filler: yyyyyyyyyyyyyyyy\r\n" * 4000, 431),
-        (b"POST /v1/models/times:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2000001\r\n\r\n ", 413),
+        (b"POST /v1/models/times:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2000001\r\n\r\n", 413),
         (b"POST /v1/models/times:predict HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n ", 400),
         (b"DELETE /v1/models/times:predict HTTP/1.1\r\nHost: x\r\n\r\n", 405),
     ],
