@@ -6,7 +6,9 @@ import asyncio
 import statistics
 import sys
 import time
+from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -19,7 +21,7 @@ from tests.cluster.edge.edge_team import JOINT, EdgeTeam
 from tests.cluster.rig.names import BARE_NODE
 from tests.cluster.serving.team import manifest
 
-from modelwright.http.connection import Connection
+from modelwright.http.connection import Connection, Response
 from modelwright.http.pool import Pool
 from modelwright.http.server import loop_factory
 from modelwright.http.streams import open_stream
@@ -27,6 +29,13 @@ from modelwright.http.streams import open_stream
 EASY = [case for case in CASES if not case.hard]
 """The cloud is asked for none of these rows."""
 SIZES = {"edge": [65, 64, 10], "cloud": [65, 256, 256, 10]}
+
+
+class Loaded(NamedTuple):
+    """What became of requests, and what was wrong, how often."""
+
+    run: Run
+    faults: Counter[str]
 
 
 def measure(site: Site) -> None:
@@ -59,14 +68,14 @@ def joined(site: Site, team: EdgeTeam) -> dict[str, str]:
 
 def compare(figures: Figures, case: Case, urls: dict[str, str], rounds: int, seconds: float) -> None:
     """Alternating rounds, so that both see the same machine; medians over rounds."""
-    runs: dict[str, list[Run]] = {name: [] for name in urls}
+    runs: dict[str, list[Loaded]] = {name: [] for name in urls}
     for url in urls.values():
         run_load(url, case, 1.0)  # connections, caches
     for turn in range(rounds):
         for name in list(urls) if turn % 2 == 0 else list(urls)[::-1]:
             runs[name].append(run_load(urls[name], case, seconds))
     middle = {
-        (name, percent): statistics.median(run.at(percent) for run in found)
+        (name, percent): statistics.median(each.run.at(percent) for each in found)
         for name, found in runs.items()
         for percent in (50, 99)
     }
@@ -76,17 +85,20 @@ def compare(figures: Figures, case: Case, urls: dict[str, str], rounds: int, sec
     for percent, goal in ((50, MOST_ADDED_P50), (99, MOST_ADDED_P99)):
         added = middle["gateway", percent] - middle["edge", percent]
         figures.most(f"  the gateway adds, p{percent}", added, goal, "ms")
-    every = [run for found in runs.values() for run in found]
-    figures.none_failed("  failed requests", sum(run.errors for run in every), sum(len(run.latencies) for run in every))
+    every = [each for found in runs.values() for each in found]
+    failed, asked = sum(each.run.errors for each in every), sum(len(each.run.latencies) for each in every)
+    figures.none_failed("  failed requests", failed, asked)
+    for fault, count in sum((each.faults for each in every), Counter[str]()).items():
+        print(f"    {count} {fault}", flush=True)
 
 
-def run_load(url: str, case: Case, seconds: float) -> Run:
+def run_load(url: str, case: Case, seconds: float) -> Loaded:
     """The load in this process."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(load(url, case, seconds))
 
 
-async def load(url: str, case: Case, seconds: float) -> Run:
+async def load(url: str, case: Case, seconds: float) -> Loaded:
     """An open load: requests start when the clock says so, whatever became of the former ones; late is slow."""
     parts = urlsplit(url if case.protocol == "v1" else url.replace("/v1/models/", "/v2/models/"))
     path = parts.path + (":predict" if case.protocol == "v1" else "/infer")
@@ -99,15 +111,14 @@ async def load(url: str, case: Case, seconds: float) -> Run:
     async def connect() -> Connection:
         return Connection(*await open_stream(str(parts.hostname), parts.port or 80))
 
-    pool, latencies, errors = Pool(connect), [], 0
+    pool, latencies, faults = Pool(connect), [], Counter[str]()
 
     async def one(number: int, due: float) -> None:
-        nonlocal errors
         try:
-            response = await pool.exchange(*requests[number % len(requests)], again=True)
-            errors += response.status != 200 or response.headers.get("x-served-by", "edge") != "edge"
-        except Exception:
-            errors += 1
+            fault = wrong(await pool.exchange(*requests[number % len(requests)], again=True))
+        except Exception as error:
+            fault = type(error).__name__
+        faults.update([fault] if fault else [])
         latencies.append((time.perf_counter() - due) * 1000)
 
     began = time.perf_counter() + 0.05
@@ -117,4 +128,10 @@ async def load(url: str, case: Case, seconds: float) -> Run:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             tasks.create_task(one(number, due))
     await pool.aclose()
-    return Run(latencies, errors)
+    return Loaded(Run(latencies, faults.total()), faults)
+
+
+def wrong(response: Response) -> str:
+    """What is wrong with an answer that is to come from the edge model; empty for nothing."""
+    by = response.headers.get("x-served-by", "edge")
+    return f"status {response.status}" if response.status != 200 else "" if by == "edge" else f"served by {by}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -27,8 +29,19 @@ FACTOR, ADDED_SECONDS = 1.2, 3.0
 """Serving the new version may take so many times what plain tools take, and so much more."""
 REPLICAS = 2
 
-Switch = tuple[float, Report]
-"""Seconds from the change of the spec to the first answer of the new version, and all answers."""
+
+class Switch(NamedTuple):
+    """Seconds from the change of the spec to the first answer of the new version; what plain tools take for it; and
+    all answers."""
+
+    took: float
+    curl: float
+    load: float
+    report: Report
+
+    @property
+    def limit(self) -> float:
+        return FACTOR * (self.curl + self.load) + ADDED_SECONDS
 
 
 # The edge -----------------------------------------------------------------------------------------------------------
@@ -37,8 +50,8 @@ Switch = tuple[float, Report]
 def measure_edge(site: Site) -> None:
     """Switches of a large model, each to content that the node has never had, while requests come.
 
-    What plain tools take is measured beside each: `curl` of the same file on the same node, and the server's own time
-    to load such a model, at its start, when nothing else is done.
+    What plain tools take is measured for each: `curl` of the same file on the same node, before any switch, and how
+    long the server says that it has loaded the model, in that switch.
     """
     size, rounds = (QUICK, 1) if site.quick else (LARGE, 3)
     say(f"making {rounds + 1} models of {size // MEGABYTE} MB")
@@ -53,17 +66,16 @@ def measure_edge(site: Site) -> None:
         try:
             team.serve_here(NAME, manifest=manifest(**versions), targetVersion="v1")
             api.ready(NAME)
-            load = load_seconds(team, "v1")
             curls = [curl_seconds(site, url) for url in urls[1:]]
-            found = [switch(team, api, number) for number in range(2, rounds + 2)]
+            found = [switch(team, api, number, curl) for number, curl in enumerate(curls, 2)]
         finally:
             team.leave()
+    report_edge(site.figures, files[0], found)
     for file in files:
         file.path.unlink()
-    report_edge(site.figures, files[0], load, curls, found)
 
 
-def switch(team: EdgeTeam, api: Api, number: int) -> Switch:
+def switch(team: EdgeTeam, api: Api, number: int, curl: float) -> Switch:
     """Change the spec, under load, to another version."""
     say(f"switching to v{number}")
     with team.traffic(NAME, rate=RATE) as traffic:
@@ -72,18 +84,23 @@ def switch(team: EdgeTeam, api: Api, number: int) -> Switch:
         api.ready(NAME)
         traffic.answers(number)
         traffic.more()
-    return traffic.report.first(number) - began, traffic.report
+    return Switch(traffic.report.first(number) - began, curl, load_seconds(team, f"v{number}"), traffic.report)
 
 
-def report_edge(figures: Figures, file: File, load: float, curls: list[float], found: list[Switch]) -> None:
-    download, took = statistics.median(curls), [seconds for seconds, _ in found]
-    figures.report(f"{file.size // MEGABYTE} MB: curl of the file on the node, median", f"{download:.2f} s")
-    figures.report("the server's own load of it, at its start", f"{load:.2f} s")
-    goal = FACTOR * (download + load) + ADDED_SECONDS
-    what = f"change of the spec to serving, worst of {len(took)}"
-    figures.report(what, f"{max(took):.2f} s", f"goal <= {goal:.2f} s", met=max(took) <= goal)
-    figures.report("  its median", f"{statistics.median(took):.2f} s")
-    report_requests(figures, [report for _, report in found])
+def report_edge(figures: Figures, file: File, found: list[Switch]) -> None:
+    size = f"{file.size // MEGABYTE} MB"
+    figures.report(f"{size}: curl of the file on the node", each(switch.curl for switch in found))
+    figures.report("the server's own load of it", each(switch.load for switch in found))
+    figures.report("change of the spec to first answer of the new version", each(switch.took for switch in found))
+    worst = max(found, key=lambda switch: switch.took - switch.limit)
+    goal = f"goal <= {worst.limit:.2f} s"
+    figures.report("  the worst by its own goal", f"{worst.took:.2f} s", goal, met=worst.took <= worst.limit)
+    report_requests(figures, [switch.report for switch in found])
+
+
+def each(seconds: Iterable[float]) -> str:
+    """The figure of each switch, in their order."""
+    return " ".join(f"{one:.2f}" for one in seconds) + " s"
 
 
 def load_seconds(team: EdgeTeam, version: str) -> float:
