@@ -12,6 +12,8 @@ import msgspec
 from modelwright.agent.model import Report, download, place, present
 from modelwright.agent.policy import Policy
 from modelwright.agent.registries import CA_KEY, CONFIG_KEYS, Registries, keys_of, registries_in
+from modelwright.oci.appearing import sync_folder
+from modelwright.oci.disk import disk_errors, sync_path
 from modelwright.ports.errors import Forbidden, ModelwrightError
 from modelwright.ports.workloads import Download, ModelImage, ModelSource
 
@@ -24,7 +26,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """The folders with the keys of the secrets, and the registries that may be spoken to without TLS.
 
     `stall_seconds` is how long a server may send nothing, `attempts` how often in a row it may fail without having
-    sent a mebibyte.
+    sent a mebibyte. What is `durable` is on the disk before it counts as brought: at the edge the former model goes
+    then, and after a power cut nobody may be there to ask.
     """
 
     pull_secret: str
@@ -32,6 +35,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     plain_http: tuple[str, ...] = ()
     stall_seconds: float = 60.0
     attempts: int = 2
+    durable: bool = False
 
 
 def is_whole(source: ModelSource, folder: Path) -> bool:
@@ -59,6 +63,10 @@ def bring(
         place(folder, lambda model: _pull(source, model, access, report))
     else:
         place(folder, lambda model: _download(source, model, access, report))
+    if access.durable:
+        with disk_errors():
+            sync_folder(folder)
+            sync_path(folder.parent)
 
 
 def _pull(source: ModelImage, destination: Path, access: Access, report: Report) -> str:

@@ -90,6 +90,7 @@ class Keeper:
             download_secret=str(self._places.download_secret),
             plain_http=task.plain_http,
             stall_seconds=self._timing.stall,
+            durable=True,
         )
         self._shelf.step(access, self._first(task))
         self._look_at_server(task, folder)
