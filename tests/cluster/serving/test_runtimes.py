@@ -38,7 +38,10 @@ def team(operator: Operator, shelf: Shelf, tmp_path_factory: pytest.TempPathFact
         url = shelf.downloads.give(fitted)
         fits = {"manifest": manifest(v8=(url, fitted.sha256)), "targetVersion": "v8"}
         found.serve("sklearn", **fits, frameworkType="sklearn")
-        for framework in ("files", "broken", "unheard-of"):
+        flat = models.tar_gz(shelf.model("v1"), folder / "flat.tar.gz")
+        plain = {"manifest": manifest(v1=(shelf.downloads.give(flat), flat.sha256)), "targetVersion": "v1"}
+        found.serve("files", **plain, frameworkType="files")
+        for framework in ("broken", "unheard-of"):
             found.serve(framework, **source, frameworkType=framework)
         yield found
 
