@@ -65,10 +65,8 @@ Pair = tuple[Start, Start]
 
 
 def measure(site: Site) -> None:
-    """Each round has a model of its own. It comes by the init container first, which leaves nothing, then as a volume.
-
-    Ways of images of models cannot be compared on one node in the other order: an image that was mounted stays there.
-    """
+    """Each round has a model of its own, which the node does not have: the init container brings it first, as that
+    leaves nothing behind, and then it is mounted, after which its image stays on the node."""
     size, rounds = (QUICK, 1) if site.quick else (LARGE, 3)
     found: dict[str, list[Pair]] = {FETCH: [], MOUNT: []}
     with team_of(site.cluster) as team, Api(site.cluster, team.namespace) as api:
@@ -80,6 +78,7 @@ def measure(site: Site) -> None:
                 say(f"serving it by {way}")
                 with way_of(site, way):
                     pairs.append(served(site, team, api, f"large-{number}", way))
+                say(f"Ready after {pairs[-1][0].seconds:.1f} s, a second Pod after {pairs[-1][1].seconds:.1f} s")
     report(site.figures, size, found)
 
 
