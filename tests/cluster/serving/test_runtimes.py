@@ -83,7 +83,13 @@ def saved_model(operator: Operator, folder: Path) -> File:
         image = f"{cluster.registry}/{operators.TENSORFLOW}"
         mounts = [{"name": "saved", "mountPath": "/saved"}]
         script = container(
-            cluster.registry, "python3.11", "-c", SAVE, image=image, volumeMounts=mounts, securityContext={"runAsUser": 0}
+            cluster.registry,
+            "python3.11",
+            "-c",
+            SAVE,
+            image=image,
+            volumeMounts=mounts,
+            securityContext={"runAsUser": 0},
         )
         path = f"/var/saved/{writer.namespace}"
         volumes = [{"name": "saved", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}]
