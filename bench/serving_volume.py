@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import sys
 import time
@@ -110,7 +111,7 @@ def build(site: Site, team: Team, api: Api, name: str, value: int, size: int) ->
         api.create(version(name, local(NODE, f"/{path}")), VERSIONS)
         api.ready(name, VERSIONS, seconds=600)
     finally:
-        (folder / "model.onnx").unlink()
+        shutil.rmtree(folder.parent)
 
 
 @contextmanager
