@@ -28,8 +28,9 @@ format: .stamps/dev ## Put the code in shape
 bench: .stamps/dev ## Measure speed and memory, against named peers where there are any
 	@$(BIN)/python bench/run.py $(if $(QUICK),--quick)
 
-bench-cluster: .stamps/dev ## Measure the operator on a real kube-apiserver with fake nodes (Linux, Go)
+bench-cluster: .stamps/dev ## Measure the operator with fake nodes, then serving on the test cluster (Debian, root, Go)
 	@$(BIN)/python bench/cluster.py $(if $(QUICK),--quick)
+	@$(BIN)/python bench/serving.py $(if $(QUICK),--quick)
 
 cluster: .stamps/dev ## Start a real cluster of two nodes to play with (Debian, root, Go); says how to use and stop it
 	@$(BIN)/python -m tests.cluster.rig up
