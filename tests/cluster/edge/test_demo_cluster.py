@@ -49,6 +49,7 @@ def left_behind(cluster: Cluster) -> set[str]:
     return {name for name in found if "modelwright" in name or "kubedl" in name or "sedna" in name}
 
 
+@pytest.mark.timeout(1200)
 def test_the_demo_passes_on_a_cluster_prints_what_it_measured_and_leaves_nothing(fresh: Cluster) -> None:
     done = run(fresh)
     assert done.returncode == 0, done.stdout + done.stderr
