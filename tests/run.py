@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -179,6 +180,7 @@ def unit_on(version: str) -> bool:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would all that it runs
     wanted = sys.argv[1:]
     if not wanted:
         succeeded = everything()
