@@ -180,7 +180,7 @@ def unit_on(version: str) -> bool:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it, and so would all that it runs
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs, and inherited
     wanted = sys.argv[1:]
     if not wanted:
         succeeded = everything()
