@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-cluster cluster cluster-down generate lock tools clean
+.PHONY: help demo demo-cluster test lint format bench bench-cluster cluster cluster-down generate lock tools clean
 
 help: ## Show what there is to make
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .stamps/demo ## Set everything up and show all of it on this machine: ends with `demo: PASS`
 	@$(BIN)/python examples/digits/demo
+
+demo-cluster: .stamps/demo ## Show serving and joint inference on a cluster (KUBECONFIG's, else the test cluster): ends with `demo: PASS`
+	@$(BIN)/python examples/digits/demo/cluster.py
 
 test: .stamps/dev ## Set everything up and run every check and test; says what it leaves out, and why
 	@$(BIN)/python tests/run.py
@@ -25,8 +28,9 @@ format: .stamps/dev ## Put the code in shape
 bench: .stamps/dev ## Measure speed and memory, against named peers where there are any
 	@$(BIN)/python bench/run.py $(if $(QUICK),--quick)
 
-bench-cluster: .stamps/dev ## Measure the operator on a real kube-apiserver with fake nodes (Linux, Go)
+bench-cluster: .stamps/dev ## Measure the operator with fake nodes, then serving on the test cluster (Debian, root, Go)
 	@$(BIN)/python bench/cluster.py $(if $(QUICK),--quick)
+	@$(BIN)/python bench/serving.py $(if $(QUICK),--quick)
 
 cluster: .stamps/dev ## Start a real cluster of two nodes to play with (Debian, root, Go); says how to use and stop it
 	@$(BIN)/python -m tests.cluster.rig up

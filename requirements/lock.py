@@ -17,11 +17,21 @@ OPTIONS = [
     "--upgrade",
 ]
 EXTRAS = ("--extra=onnx", "--extra=sklearn")
+IMAGES = {"gateway": "demo", "server-onnx": "demo", "server-sklearn": "demo", "server-tensorflow": "tensorflow"}
+"""Images with fewer dependencies than the program has: NAME.in says which, and another lock in which version."""
 
 
-def compile_lock(name: str, *options: str) -> None:
-    command = ["uv", "pip", "compile", "pyproject.toml", *OPTIONS, *options, "-o", f"requirements/{name}"]
+def compile_lock(name: str, *options: str, source: str = "pyproject.toml") -> None:
+    """Write requirements/NAME."""
+    command = ["uv", "pip", "compile", source, *OPTIONS, *options, "-o", f"requirements/{name}"]
     subprocess.run(command, cwd=ROOT, check=True)
+
+
+def compile_image_locks() -> None:
+    """Write the locks of the images."""
+    for image, versions in IMAGES.items():
+        within = f"--constraint=requirements/{versions}.txt"
+        compile_lock(f"{image}.txt", within, source=f"requirements/{image}.in")
 
 
 if __name__ == "__main__":
@@ -34,3 +44,4 @@ if __name__ == "__main__":
     # TensorFlow has an environment of its own: it is larger than all the rest, and its limits may be others.
     tensorflow = ("--extra=tensorflow", "--group=tensorflow-tests")
     compile_lock("tensorflow.txt", demo, *tensorflow, "--constraint=requirements/dev.txt")
+    compile_image_locks()

@@ -31,7 +31,7 @@ CHECKS = {
     "generated": ["python", "-m", "modelwright.api.generate", "--check"],
     "types": ["mypy"],
 }
-LANES = (("cluster", "e2e"), ("unit", "integration", "contract", "tensorflow"))
+LANES = (("cluster",), ("unit", "integration", "contract", "e2e", "tensorflow"))
 """What waits most begins first; unit tests on other Pythons follow in the second lane."""
 OTHER_PYTHONS = ("3.12", "3.13")
 

@@ -15,7 +15,8 @@ from pathlib import Path
 RELEASE = "bookworm"
 PYTHON = "3.11"
 SUITES = {RELEASE, f"{RELEASE}-updates", f"{RELEASE}-security"}
-PACKAGES = ("base-files", "ca-certificates", "netbase", f"python{PYTHON}")
+# The C++ library is what frameworks need; it is in every image, so that all have the same base.
+PACKAGES = ("base-files", "ca-certificates", "libstdc++6", "netbase", f"python{PYTHON}")
 # What only maintainer scripts would use.
 LEFT_OUT = {
     "debconf",

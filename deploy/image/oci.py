@@ -14,6 +14,7 @@ from typing import Any
 INDEX = "application/vnd.oci.image.index.v1+json"
 USER = "65532:65532"
 TAG = "latest"
+BASE = "base"
 CONFIG = {
     "user": USER,
     "entrypoint": "modelwright",
@@ -27,12 +28,12 @@ ENVIRONMENT = {
 }
 
 
-def labels(version: str) -> dict[str, str]:
+def labels(version: str, description: str) -> dict[str, str]:
     """What https://specs.opencontainers.org/image-spec/annotations/ names, as far as it comes from the content."""
     prefix = "org.opencontainers.image"
     return {
         f"{prefix}.title": "modelwright",
-        f"{prefix}.description": "Modelwright: the operator and its build agent",
+        f"{prefix}.description": description,
         f"{prefix}.version": version,
         f"{prefix}.licenses": "Apache-2.0",
     }
@@ -43,30 +44,33 @@ def start(layout: Path) -> None:
     _umoci("init", "--layout", str(layout))
 
 
-def add(layout: Path, root: Path, architecture: str, version: str) -> None:
-    """Add the image of one architecture, tagged with its name; its bytes depend on the content of `root` alone."""
+def found(layout: Path, roots: list[Path]) -> None:
+    """Make a layout with the layers that images begin with, tagged BASE; the bytes depend on the content alone.
+
+    Each root is a layer, so that images have the same layer where they have the same content.
+    """
+    start(layout)
+    _umoci("new", "--image", f"{layout}:{BASE}")
+    for root in roots:
+        _add_layer(f"{layout}:{BASE}", root)
+    _umoci("gc", "--layout", str(layout))
+
+
+def add(
+    layout: Path, base: Path, root: Path, architecture: str, config_labels: dict[str, str], environment: dict[str, str]
+) -> None:
+    """Add the image of one architecture, tagged with its name: the layers of `base`, and `root` upon them."""
     image = f"{layout}:{architecture}"
-    moment = datetime.fromtimestamp(epoch(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    archive = root.with_suffix(".tar")
-    _archive(root, archive)
-    _umoci("new", "--image", image)
-    _umoci(
-        "raw",
-        "add-layer",
-        "--image",
-        image,
-        "--history.created",
-        moment,
-        "--history.created_by",
-        "modelwright",
-        str(archive),
-    )
-    archive.unlink()
+    copy = ["skopeo", "copy", "--quiet", "--preserve-digests", f"oci:{base}:{BASE}", f"oci:{image}"]
+    subprocess.run(copy, check=True, stdout=sys.stderr)
+    _add_layer(image, root)
     settings = [part for key, value in CONFIG.items() for part in (f"--config.{key}", value)]
-    settings += [part for key, value in ENVIRONMENT.items() for part in ("--config.env", f"{key}={value}")]
-    settings += [part for key, value in labels(version).items() for part in ("--config.label", f"{key}={value}")]
+    settings += [
+        part for key, value in (ENVIRONMENT | environment).items() for part in ("--config.env", f"{key}={value}")
+    ]
+    settings += [part for key, value in config_labels.items() for part in ("--config.label", f"{key}={value}")]
     settings += ["--architecture", architecture, "--os", "linux"]
-    _umoci("config", "--image", image, "--no-history", "--created", moment, *settings)
+    _umoci("config", "--image", image, "--no-history", "--created", _moment(), *settings)
     _umoci("gc", "--layout", str(layout))
 
 
@@ -96,7 +100,24 @@ def epoch() -> int:
     return int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
 
 
-def _archive(root: Path, archive: Path) -> None:
+def _moment() -> str:
+    return datetime.fromtimestamp(epoch(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _add_layer(image: str, root: Path) -> None:
+    if not archive_of(root).exists():
+        archive(root)
+    history = ["--history.created", _moment(), "--history.created_by", f"modelwright {root.name}"]
+    _umoci("raw", "add-layer", "--image", image, *history, str(archive_of(root)))
+
+
+def archive_of(root: Path) -> Path:
+    """Where the archive of a folder is, if there is one: it may outlive the folder."""
+    return root.with_suffix(".tar")
+
+
+def archive(root: Path) -> None:
+    """Pack a folder, so that the bytes depend on its content alone."""
     command = [
         "tar",
         "-c",
@@ -107,7 +128,7 @@ def _archive(root: Path, archive: Path) -> None:
         "--owner=0",
         "--group=0",
     ]
-    subprocess.run([*command, "-C", str(root), "-f", str(archive), "."], check=True)
+    subprocess.run([*command, "-C", str(root), "-f", str(archive_of(root)), "."], check=True)
 
 
 def _descriptor(entry: dict[str, Any], *, architecture: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The part of the image that is Python: the locked dependencies, this project, and their compiled modules."""
+"""The parts of the images that are Python: the locked dependencies, this project, and their compiled modules."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from debian import PYTHON
 PROJECT = Path(__file__).resolve().parents[2]
 SITE = f"usr/local/lib/python{PYTHON}/dist-packages"
 STANDARD_LIBRARY = f"usr/lib/python{PYTHON}"
-# manylinux tags name the oldest glibc: bookworm's is 2.36.
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-GLIBCS = ("2_35", "2_34", "2_31", "2_28", "2_24", "2_17", "2_12", "2_5")
-ENTRY_POINT = f"""#!/usr/bin/python{PYTHON} -IB
-from modelwright.__main__ import main
-
-main()
-"""
+# manylinux tags name the oldest glibc: bookworm's is 2.36.
+GLIBCS = tuple(f"2_{minor}" for minor in range(36, 4, -1))
+# What only building against TensorFlow takes: a fifth of it.
+USELESS = ("clang", "tensorflow/include")
+PROGRAM = "usr/local/bin/modelwright"
 
 
 def interpreter() -> str:
@@ -32,25 +30,42 @@ def interpreter() -> str:
     raise SystemExit(f"image: needs a Python {PYTHON} with pip and hatchling: `make demo` makes one in .venv")
 
 
-def install(root: Path, architecture: str, work: Path, requirements: list[Path]) -> None:
-    """Install what the locks name, and this project, into `root`."""
-    python, site = interpreter(), root / SITE
-    site.mkdir(parents=True)
-    pip = [python, "-m", "pip", "--disable-pip-version-check", "-q"]
-    target = ["--target", str(site), "--no-compile", "--only-binary", ":all:", *_target(architecture)]
-    for lock in requirements:
-        _run([*pip, "install", *target, "--no-deps", "--require-hashes", "-r", str(lock)])
+def install_dependencies(root: Path, architecture: str, work: Path, locks: list[Path]) -> None:
+    """Install what the locks name into `root`, and nothing else."""
+    python, site = interpreter(), _site(root)
+    for lock in locks:
+        wanted = work / f"{lock.stem}-{architecture}.txt"
+        wanted.write_text(_lines(python, lock, architecture))
+        _run(
+            [*_pip(python), "install", *_target(site, architecture), "--no-deps", "--require-hashes", "-r", str(wanted)]
+        )
         shutil.rmtree(site / "bin", ignore_errors=True)
-    wheels = work / f"wheels-{architecture}"
-    _run([*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(PROJECT)])
-    _run([*pip, "install", *target, "--no-deps", "--no-index", *map(str, wheels.glob("*.whl"))])
+    _tidy(site)
+    _compile(python, root, site)
+
+
+def install_project(root: Path, architecture: str, work: Path) -> None:
+    """Install this project into `root`, without its dependencies and its program."""
+    python, site, wheels = interpreter(), _site(root), work / f"wheels-{architecture}"
+    _run([*_pip(python), "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(PROJECT)])
+    found = map(str, wheels.glob("*.whl"))
+    _run([*_pip(python), "install", *_target(site, architecture), "--no-deps", "--no-index", *found])
     shutil.rmtree(site / "bin")
     _tidy(site)
-    program = root / "usr/local/bin/modelwright"
+    _compile(python, root, site)
+
+
+def install_program(root: Path, text: str) -> None:
+    """Put the program on PATH."""
+    program = root / PROGRAM
     program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(ENTRY_POINT)
+    program.write_text(text)
     program.chmod(0o755)
-    _compile(python, root)
+
+
+def compile_standard_library(root: Path) -> None:
+    """Compile every module of Python's own in `root`."""
+    _compile(interpreter(), root, root / STANDARD_LIBRARY)
 
 
 def version(root: Path) -> str:
@@ -59,10 +74,27 @@ def version(root: Path) -> str:
     return next(line.split()[1] for line in metadata.read_text().splitlines() if line.startswith("Version:"))
 
 
-def _target(architecture: str) -> list[str]:
+def _site(root: Path) -> Path:
+    site = root / SITE
+    site.mkdir(parents=True)
+    return site
+
+
+def _pip(python: str) -> list[str]:
+    return [python, "-m", "pip", "--disable-pip-version-check", "-q"]
+
+
+def _lines(python: str, lock: Path, architecture: str) -> str:
+    script = Path(__file__).with_name("for_machine.py")
+    command = [python, "-I", str(script), str(lock), MACHINES[architecture]]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def _target(site: Path, architecture: str) -> list[str]:
     machine = MACHINES[architecture]
     platforms = [f"manylinux_{glibc}_{machine}" for glibc in GLIBCS] + [f"manylinux2014_{machine}"]
     return [
+        *("--target", str(site), "--no-compile", "--only-binary", ":all:"),
         *(f"--platform={platform}" for platform in platforms),
         "--implementation=cp",
         f"--python-version={PYTHON}",
@@ -72,8 +104,10 @@ def _target(architecture: str) -> list[str]:
 
 def _tidy(site: Path) -> None:
     """Take away what tests the dependencies, and what tells where they were installed from."""
-    for folder in [path for path in site.rglob("*") if path.is_dir() and path.name in ("tests", "__pycache__")]:
-        shutil.rmtree(folder)
+    useless = [site / name for name in USELESS]
+    useless += [path for path in site.rglob("*") if path.is_dir() and path.name in ("tests", "__pycache__")]
+    for folder in useless:
+        shutil.rmtree(folder, ignore_errors=True)
     for name in ("direct_url.json", "REQUESTED"):
         for file in site.glob(f"*.dist-info/{name}"):
             file.unlink()
@@ -82,10 +116,10 @@ def _tidy(site: Path) -> None:
         record.write_text("".join(line for line in lines if (site / line.partition(",")[0].strip('"')).is_file()))
 
 
-def _compile(python: str, root: Path) -> None:
+def _compile(python: str, root: Path, folder: Path) -> None:
     """Compile every module; checked by nothing at run time, so that it depends on no file times."""
     command = [python, "-I", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"]
-    _run([*command, "-s", str(root), "-p", "/", str(root / STANDARD_LIBRARY), str(root / SITE)])
+    _run([*command, "-s", str(root), "-p", "/", str(folder)])
 
 
 def _run(command: list[str]) -> None:

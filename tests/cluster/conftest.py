@@ -10,9 +10,10 @@ from typing import NoReturn
 import pytest
 from tests.cluster import namespaces
 from tests.cluster.operator import operator
-from tests.cluster.rig import consent, leftovers, lifecycle, state
+from tests.cluster.rig import consent, leftovers, lifecycle, names, state
 from tests.cluster.rig.cluster import Cluster
 from tests.cluster.rig.kubernetes import Kubernetes
+from tests.cluster.rig.state import NodeState
 
 __all__ = ["operator"]
 
@@ -45,6 +46,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     leftovers.remove()
     with lifecycle.running_cluster(leftovers.own_name(), programs) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def bare_node(cluster: Cluster) -> NodeState:
+    """The node `edge-1`, running: it has no network for Pods and no kube-proxy, so it is NotReady for ever."""
+    return cluster.start_node(names.BARE_NODE)
 
 
 @pytest.fixture(scope="session")

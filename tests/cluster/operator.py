@@ -12,6 +12,8 @@ import pytest
 from tests.cluster import kaniko_image
 from tests.cluster.image import CHECKOUT, built_image, push
 from tests.cluster.rig.cluster import Cluster
+from tests.cluster.rig.images import BUSYBOX
+from tests.cluster.rig.waiting import until
 
 GENERATE = CHECKOUT / "deploy/generate_install.py"
 NAMESPACE = "modelwright-system"
@@ -19,6 +21,7 @@ NAME = "modelwright-operator"
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 """The operator in the audit log."""
 PODS = "app.kubernetes.io/name=modelwright,app.kubernetes.io/component=operator"
+TENSORFLOW = "modelwright/server-tensorflow:test"
 LEASE = {"duration": "10s", "renewDeadline": "7s", "retryPeriod": "1s"}
 
 
@@ -47,20 +50,59 @@ class Operator(msgspec.Struct, frozen=True):
         """What all replicas have said."""
         return self.run("logs", "--selector", PODS, "--tail=-1", "--prefix", check=False)
 
+    def set_environment(self, **variables: str | None) -> None:
+        """Change variables of the replicas, None removes one, and wait until all have them and one of them leads."""
+        changes = [f"{name}-" if value is None else f"{name}={value}" for name, value in variables.items()]
+        self.run("set", "env", f"deployment/{self.name}", *changes)
+        self.settled()
+        until(lambda: self.holder().partition("_")[0] in self._names(), "one of them to lead")
+
+    def _names(self) -> set[str]:
+        return {pod["metadata"]["name"] for pod in self.pods()}
+
     def settled(self) -> None:
         """Wait until the wanted replicas run and are ready."""
         self.run("rollout", "status", f"deployment/{self.name}", "--timeout=180s")
 
 
 def values(cluster: Cluster, image: str) -> dict[str, Any]:
-    """The chart's values for a test cluster: its registry is the default one, and has the real Kaniko."""
+    """The chart's values for a test cluster: its registry is the default one, and has the real Kaniko and servers."""
     repository, _, digest = image.partition("@")
     return {
         "build": {"kanikoImage": kaniko_image.push(cluster.programs, cluster.registry)},
         "image": {"repository": repository, "digest": digest},
         "registry": {"default": cluster.registry, "plainHTTP": [cluster.registry]},
         "lease": LEASE,
+        "serving": serving(cluster),
     }
+
+
+def serving(cluster: Cluster) -> dict[str, Any]:
+    """Our server for each framework, and runtimes as an admin adds them: one that works, and one that cannot.
+
+    The image for TensorFlow is large: `push_tensorflow` has to be asked for it.
+    """
+    made = {"gateway": "gateway", "onnx": "server-onnx", "sklearn": "server-sklearn"}
+    pushed = {name: push(built_image(variant), cluster.registry) for name, variant in made.items()}
+    return {
+        "images": {**pushed, "tensorflow": f"{cluster.registry}/{TENSORFLOW}"},
+        "tensorflow": "modelwright",
+        "runtimes": {"files": files_runtime(cluster.registry), "broken": {"image": "registry.example/without:path"}},
+    }
+
+
+def files_runtime(registry: str) -> dict[str, Any]:
+    """A server that knows nothing of models: it gives their files out."""
+    serve = "cd $(MODEL_DIR) && exec httpd -f -p $(PORT)"
+    return {"image": f"{registry}/{BUSYBOX}", "command": ["sh", "-c", serve], "readyPath": "/model.onnx"}
+
+
+def push_tensorflow(cluster: Cluster) -> None:
+    """Build the image with TensorFlow, if it is not there, and push it to where servers look for it."""
+    pushed = push(built_image("server-tensorflow"), cluster.registry)
+    copy = ["skopeo", "copy", "--quiet", "--all", "--preserve-digests", "--src-tls-verify=false"]
+    target = f"docker://{cluster.registry}/{TENSORFLOW}"
+    subprocess.run([*copy, "--dest-tls-verify=false", f"docker://{pushed}", target], check=True)
 
 
 def manifest(values: dict[str, Any]) -> str:

@@ -8,13 +8,8 @@ from typing import Any
 from tests.cluster.rig.cluster import Cluster
 
 NFS = {"nfs": {"server": "nfs.example", "path": "/models"}}
-SERVING = {"modelName": "m", "deployToLayer": "cloud", "frameworkType": "onnx", "modelVersion": "mv-1"}
 TRAINING = {"modelName": "m", "deployToLayer": "cloud", "frameworkType": "onnx", "command": ["train"], "imageRepo": "m"}
-NOT_RUN_HERE = (
-    ("sedna.io", "InferenceModel", SERVING),
-    ("sedna.io", "TrainingModel", {**TRAINING, "storage": NFS}),
-    ("modelwright.dev", "JointInferenceService", {"edgeModel": {"name": "e"}, "cloudModel": {"name": "c"}}),
-)
+NOT_RUN_HERE = (("sedna.io", "TrainingModel", {**TRAINING, "storage": NFS}),)
 
 
 def built(cluster: Cluster, name: str, namespace: str = "default") -> dict[str, Any]:

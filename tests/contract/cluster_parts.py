@@ -8,7 +8,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,12 +44,14 @@ OURS = "app.kubernetes.io/managed-by=modelwright"
 
 
 @contextmanager
-def running_controllers(programs: Path, folder: Path, server: KubeApiserver) -> Iterator[None]:
-    """The kube-controller-manager with what Jobs and volumes need of it."""
+def running_controllers(
+    programs: Path, folder: Path, server: KubeApiserver, controllers: Sequence[str] = CONTROLLERS
+) -> Iterator[None]:
+    """The kube-controller-manager with what Jobs and volumes need of it, or these controllers."""
     command = [
         str(programs / "kube-controller-manager"),
         f"--kubeconfig={server.kubeconfig}",
-        f"--controllers={','.join(CONTROLLERS)}",
+        f"--controllers={','.join(controllers)}",
         "--leader-elect=false",
         "--secure-port=0",
         "--kube-api-qps=200",

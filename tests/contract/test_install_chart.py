@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,15 @@ from typer.main import get_command
 
 from modelwright import __version__
 from modelwright.adapters.kubernetes.lease_record import LeaseTimes
+from modelwright.adapters.kubernetes.servers.catalogue_builtin import builtin
+from modelwright.adapters.kubernetes.servers.catalogue_files import FolderCatalogue
+from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads.settings import JobSettings
 from modelwright.api.kinds import KINDS
 from modelwright.main import make_app
+from modelwright.operator.serving import GATEWAY_IMAGE, RUNTIMES
 from modelwright.operator.spelling import seconds
+from modelwright.ports.errors import Invalid
 
 CHECKOUT = Path(__file__).parents[2]
 CHART = CHECKOUT / "deploy/chart/modelwright"
@@ -42,10 +48,31 @@ EVERYTHING: dict[str, Any] = {
     "priorityClassName": "system-cluster-critical",
     "rbac": {"ownerReferencesPermissionEnforcement": True},
     "registry": {"default": "registry.example:5000/models", "plainHTTP": ["registry.example:5000", "other"]},
+    "clusterDomain": "cluster.example",
+    "serving": {
+        "edgeFolder": "/data/modelwright",
+        "imagePullSecrets": ["a"],
+        "imageVolumes": False,
+        "images": {"onnx": "registry.example:5000/mine/onnx:1", "tensorflow": f"tf@sha256:{'1' * 64}"},
+        "progressDeadlineSeconds": 90,
+        "runtimes": {
+            "XGBoost-2": {
+                "image": "registry.example:5000/xgboost:2",
+                "args": ["--port=$(PORT)", "--model=$(MODEL_DIR)"],
+                "env": {"THREADS": "1"},
+                "readyPath": "/v1/models/$(MODEL_NAME)",
+                "resources": {"limits": {"memory": "1Gi", "cpu": 2}},
+            },
+            "torch": {"image": "mine:1", "layout": "modelwright"},
+        },
+        "tensorflow": "modelwright",
+    },
     "serviceAccount": {"annotations": {"e": "f"}},
     "storage": {"allowHostPaths": ["/data", "/models"], "allowNFSServers": ["nfs.example"]},
     "tolerations": [{"operator": "Exists"}],
 }
+NO_SERVING: dict[str, Any] = {"serving": {"enabled": False}}
+FOR_SERVERS = {"deployments", "services", "poddisruptionbudgets"}
 WRONG: list[dict[str, Any]] = [
     {"imagee": {}},
     {"image": {"tag": "a b"}},
@@ -64,6 +91,17 @@ WRONG: list[dict[str, Any]] = [
     {"resync": "0s"},
     {"podLabels": {"app.kubernetes.io/name": "another"}},
     {"networkPolicy": {"apiServerPorts": [0]}},
+    {"clusterDomain": "cluster_local"},
+    {"serving": {"edgeFolder": "models"}},
+    {"serving": {"edgeFolder": "/models"}},
+    {"serving": {"images": {"torch": "a:1"}}},
+    {"serving": {"images": {"onnx": "http://registry/a:1"}}},
+    {"serving": {"tensorflow": "torchserve"}},
+    {"serving": {"progressDeadlineSeconds": "10m"}},
+    {"serving": {"runtimes": {"mine": {"args": []}}}},
+    {"serving": {"runtimes": {"mine": {"image": "a:1", "readypath": "/"}}}},
+    {"serving": {"runtimes": {"mine": {"image": "a:1", "env": {"A": 1}}}}},
+    {"serving": {"runtimes": {"of mine": {"image": "a:1"}}}},
     {"extraEnv": [{"name": "A"}]},
 ]
 
@@ -137,7 +175,19 @@ def test_the_manifest_is_what_the_chart_gives(helm: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("values", [{}, EVERYTHING, {"storage": {"createVolumes": False}, "replicas": 1}])
+def test_the_command_in_the_docs_takes_every_image_from_ones_own_registry() -> None:
+    (script,) = re.findall(
+        r"^sed '(.*)' deploy/install\.yaml", (CHECKOUT / "docs/install.md").read_text(), re.MULTILINE
+    )
+    command = ["sed", script, str(CHECKOUT / "deploy/install.yaml")]
+    objects = documents(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    images = [container["image"], *(each for name, each in variables(objects).items() if name.endswith("_IMAGE"))]
+    assert len(images) == 5
+    assert [image for image in images if not image.startswith("registry.example/modelwright/")] == []
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, {"storage": {"createVolumes": False}, "replicas": 1}, NO_SERVING])
 def test_an_api_server_takes_all_of_it(
     helm: str, kube_apiserver: KubeApiserver, values: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -179,11 +229,20 @@ def test_a_monitor_without_the_service_that_it_scrapes_is_refused(helm: str) -> 
     assert "metrics.serviceMonitor.enabled needs metrics.service.enabled" in refused.value.stderr
 
 
+def variables(objects: list[dict[str, Any]]) -> dict[str, str]:
+    """What the operator is told."""
+    (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    return {variable["name"]: variable.get("value", "") for variable in container["env"]}
+
+
 def test_what_is_told_after_an_installation_follows_from_the_values(helm: str, kube_apiserver: KubeApiserver) -> None:
     plain = notes(helm, kube_apiserver, {})
     assert "registry.default is not set" in plain
     assert "any folder of a node" in plain
+    assert "Whoever reaches the port of an InferenceModel may ask it" in plain
+    assert "InferenceModel" not in notes(helm, kube_apiserver, NO_SERVING)
     careful = notes(helm, kube_apiserver, EVERYTHING)
+    assert "Models of frameworkType torch are served by a runtime of yours" in careful
     assert "registry.default" not in careful
     assert "storage." not in careful
 
@@ -211,6 +270,11 @@ def test_every_variable_is_an_option_of_the_operator_and_the_defaults_are_the_sa
     jobs = JobSettings(agent_image="")
     assert defaults["build"]["resources"] == {"requests": jobs.resources.requests, "limits": jobs.resources.limits}
     assert (defaults["build"]["runAsUser"], defaults["build"]["runAsGroup"]) == (jobs.run_as_user, jobs.run_as_group)
+    ours = ServerSettings(agent_image="", gateway_image="", catalogue=builtin())
+    serving = defaults["serving"]
+    assert (serving["edgeFolder"], serving["imageVolumes"]) == (ours.edge_folder, ours.image_volumes)
+    assert serving["progressDeadlineSeconds"] == ours.progress_deadline_seconds
+    assert (serving["tensorflow"], defaults["clusterDomain"]) == ("tensorflow-serving", ours.cluster_domain)
     lease = defaults["lease"]
     assert LeaseTimes(*(seconds(lease[name]) for name in ("duration", "renewDeadline", "retryPeriod"))) == LeaseTimes()
 
@@ -218,10 +282,23 @@ def test_every_variable_is_an_option_of_the_operator_and_the_defaults_are_the_sa
 def test_without_volumes_to_make_there_is_no_right_on_them(helm: str) -> None:
     with_volumes = rights(documents(rendered(helm, {})))
     without = rights(documents(rendered(helm, {"storage": {"createVolumes": False}})))
+    neither = rights(documents(rendered(helm, {"storage": {"createVolumes": False}, **NO_SERVING})))
+    assert {right for right in neither if right[0] == "nodes"} == set()
     assert ("persistentvolumes", "create") in with_volumes
     assert {verb for resource, verb in without if resource == "persistentvolumes"} == set()
     assert {verb for resource, verb in without if resource == "persistentvolumeclaims"} == {"list", "watch"}
     assert without < with_volumes
+
+
+def test_without_serving_there_is_no_right_to_make_pods(helm: str) -> None:
+    serving = rights(documents(rendered(helm, {})))
+    without = rights(documents(rendered(helm, NO_SERVING)))
+    assert {resource for resource, _ in serving} >= FOR_SERVERS
+    assert FOR_SERVERS & {resource for resource, _ in without} == set()
+    assert {verb for resource, verb in without if resource == "pods"} == {"list", "watch"}
+    assert {verb for resource, verb in without if resource == "inferencemodels"} == {"list", "watch"}
+    assert {verb for resource, verb in without if resource == "nodes"} == {"get"}
+    assert without < serving
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING])
@@ -248,6 +325,50 @@ def test_an_image_by_digest_is_both_the_operators_and_the_agents(helm: str) -> N
     (container,) = only(documents(rendered(helm, EVERYTHING)), "Deployment")["spec"]["template"]["spec"]["containers"]
     variables = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert container["image"] == variables["MODELWRIGHT_AGENT_IMAGE"] == image
+
+
+def test_the_images_of_servers_are_beside_the_operators(helm: str) -> None:
+    named = {"image": {"repository": "registry.example:5000/team/operator", "tag": "7"}}
+    told = variables(documents(rendered(helm, named)))
+    assert told["MODELWRIGHT_GATEWAY_IMAGE"] == "registry.example:5000/team/gateway:7"
+    assert told["MODELWRIGHT_ONNX_IMAGE"] == "registry.example:5000/team/server-onnx:7"
+    assert told["MODELWRIGHT_SKLEARN_IMAGE"] == "registry.example:5000/team/server-sklearn:7"
+    assert "MODELWRIGHT_TENSORFLOW_IMAGE" not in told
+    ours = variables(documents(rendered(helm, {**named, "serving": {"tensorflow": "modelwright"}})))
+    assert ours["MODELWRIGHT_TENSORFLOW_IMAGE"] == "registry.example:5000/team/server-tensorflow:7"
+    assert variables(documents(rendered(helm, {})))["MODELWRIGHT_GATEWAY_IMAGE"] == GATEWAY_IMAGE
+
+
+def test_images_of_servers_can_be_named(helm: str) -> None:
+    told = variables(documents(rendered(helm, EVERYTHING)))
+    assert told["MODELWRIGHT_ONNX_IMAGE"] == EVERYTHING["serving"]["images"]["onnx"]
+    assert told["MODELWRIGHT_TENSORFLOW_IMAGE"] == EVERYTHING["serving"]["images"]["tensorflow"]
+    assert told["MODELWRIGHT_SKLEARN_IMAGE"] == f"registry.example:5000/modelwright/server-sklearn:{__version__}"
+
+
+def test_runtimes_of_the_values_are_those_that_the_operator_reads(helm: str, tmp_path: Path) -> None:
+    objects = documents(rendered(helm, EVERYTHING))
+    config = only(objects, "ConfigMap", "modelwright-runtimes")
+    template = only(objects, "Deployment")["spec"]["template"]["spec"]
+    (volume,) = [volume for volume in template["volumes"] if volume["name"] == "runtimes"]
+    assert volume["configMap"]["name"] == config["metadata"]["name"]
+    (mount,) = [each for each in template["containers"][0]["volumeMounts"] if each["name"] == "runtimes"]
+    assert Path(mount["mountPath"]) == RUNTIMES
+    for name, content in config["data"].items():
+        (tmp_path / name).write_text(content)
+    catalogue = FolderCatalogue(tmp_path, builtin())
+    assert catalogue.frameworks == {"XGBoost-2", "torch", "onnx", "sklearn", "tensorflow"}
+    assert catalogue.runtime("XGBoost-2").args == ("--port=$(PORT)", "--model=$(MODEL_DIR)")
+    assert catalogue.runtime("XGBoost-2").resources.limits == {"memory": "1Gi", "cpu": "2"}
+    assert catalogue.runtime("torch").secured
+
+
+def test_a_template_that_only_the_operator_can_judge_is_said_by_it(helm: str, tmp_path: Path) -> None:
+    wrong = {"serving": {"runtimes": {"mine": {"image": "a:1", "readyPath": "/$(MODEL)"}}}}
+    (text,) = only(documents(rendered(helm, wrong)), "ConfigMap", "modelwright-runtimes")["data"].values()
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(Invalid, match=r"mine.yaml: readyPath: \$\(MODEL\) is no placeholder"):
+        FolderCatalogue(tmp_path, builtin()).runtime("mine")
 
 
 def _paths(value: Any, described: set[str], at: str = "") -> list[str]:

@@ -22,8 +22,9 @@ class DemoFailed(Exception):
 class Client:
     """The command line of Modelwright, against one control plane."""
 
-    def __init__(self, url: str, kubeconfig: pathlib.Path) -> None:
+    def __init__(self, url: str, kubeconfig: pathlib.Path, patience: int = 180) -> None:
         self.url = url
+        self._patience = patience
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "NO_COLOR": "1"}
 
     def run(self, *arguments: str, stdin: str | None = None) -> str:
@@ -38,7 +39,7 @@ class Client:
         self.run("apply", "-f", "-", stdin="\n---\n".join(manifests))
 
     def wait(self, *what: str) -> None:
-        self.run("wait", *what, "--timeout", "180s")
+        self.run("wait", *what, "--timeout", f"{self._patience}s")
 
     def status(self, what: str) -> Any:
         return json.loads(self.run("get", what, "-o", "json"))["status"]

@@ -18,13 +18,17 @@ import msgspec
 from modelwright.agent.build import LocalRegistry, open_repository
 from modelwright.agent.manifest import FolderManifest, describe, verify
 from modelwright.agent.policy import Policy
-from modelwright.oci.disk import remove_tree
+from modelwright.oci.disk import disk_errors, remove_tree
 from modelwright.ports.errors import Mismatch
 from modelwright.ports.worker import Obtained
 from modelwright.ports.workloads import Download, ModelImage, ModelSource
 
 Report = Callable[[int, int], None]
 """Called with bytes done and bytes in all (0: not known)."""
+Bring = Callable[[Path], str]
+"""Puts a model into a folder that does not exist yet; returns the digest of what was downloaded, if it was."""
+_STAGING = ".modelwright-staging-*"
+"""What `oci.appearing` unpacks into."""
 
 
 def obtain(
@@ -45,23 +49,42 @@ def obtain(
     Raises what downloading and pulling raise: Mismatch, Rejected, Forbidden, NotFound, Invalid, Unavailable.
     """
     report = report or _silent
+    found = present(source, folder, report)
+    if found is not None:
+        return found
+
+    def bring(model: Path) -> str:
+        if isinstance(source, ModelImage):
+            return _pull(source.image, model, registry, secret, report)
+        policy = Policy(forbidden_folders=forbidden, readable_folders=readable)
+        return download(source, model, policy, secret, report)
+
+    return place(folder, bring)
+
+
+def present(source: ModelSource, folder: Path, report: Report) -> Obtained | None:
+    """What is in `folder/model` already, verified; None if it is not what was put there."""
+    known = _whole(folder / "model", folder / "manifest.json", report)
+    if known is None or (isinstance(source, Download) and not _from(source, known)):
+        return None
+    _seal(folder / "model")
+    return Obtained(known.digest)
+
+
+def place(folder: Path, bring: Bring, *, mode: int = 0o700) -> Obtained:
+    """Have `bring` put the model into `folder/model`, and write down what it is; `mode` is the folder's, if made.
+
+    What a killed process was unpacking here is removed.
+    """
     model, manifest = folder / "model", folder / "manifest.json"
-    known = _whole(model, manifest, report)
-    if known is not None and (known.digest or isinstance(source, ModelImage)):
-        _seal(model)
-        return Obtained(known.digest)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=mode, parents=True, exist_ok=True)
     manifest.unlink(missing_ok=True)
-    remove_tree(model)
-    digest = ""
-    if isinstance(source, Download):
-        digest = _download(
-            source, model, Policy(forbidden_folders=forbidden, readable_folders=readable), secret, report
-        )
-    else:
-        _pull(source.image, model, registry, secret, report)
+    for former in (model, *folder.glob(_STAGING)):
+        remove_tree(former)
+    digest = bring(model)
     fresh = folder / ".manifest.json.new"
-    fresh.write_bytes(msgspec.json.encode(describe(model, digest)))
+    with disk_errors():
+        fresh.write_bytes(msgspec.json.encode(describe(model, digest)))
     _seal(model)
     fresh.replace(manifest)
     return Obtained(digest)
@@ -69,6 +92,10 @@ def obtain(
 
 def _silent(_done: int, _total: int) -> None:
     pass
+
+
+def _from(source: Download, known: FolderManifest) -> bool:
+    return known.digest == f"sha256:{source.sha256sum.lower()}" if source.sha256sum else bool(known.digest)
 
 
 def _whole(model: Path, manifest: Path, report: Report) -> FolderManifest | None:
@@ -99,7 +126,8 @@ def _adding_up(total: int, report: Report) -> Callable[[int], None]:
     return moved
 
 
-def _download(source: Download, destination: Path, policy: Policy, secret: Path | None, report: Report) -> str:
+def download(source: Download, destination: Path, policy: Policy, secret: Path | None, report: Report) -> str:
+    """Download into the folder `destination`, which must not exist; the digest of what came. Raises as `fetch`."""
     from modelwright.agent.fetch import fetch
 
     fetched = fetch(
@@ -114,7 +142,7 @@ def _download(source: Download, destination: Path, policy: Policy, secret: Path 
     return fetched.digest
 
 
-def _pull(image: str, destination: Path, registry: LocalRegistry, secret: Path | None, report: Report) -> None:
+def _pull(image: str, destination: Path, registry: LocalRegistry, secret: Path | None, report: Report) -> str:
     from modelwright.oci.pull import pull
     from modelwright.oci.reference import parse
 
@@ -122,3 +150,4 @@ def _pull(image: str, destination: Path, registry: LocalRegistry, secret: Path |
     credentials = secret / ".dockerconfigjson" if secret is not None else None
     with open_repository(reference.name, registry, credentials) as images:
         pull(images, reference.target, destination, report=report, durable=False)
+    return ""

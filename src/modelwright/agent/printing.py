@@ -31,6 +31,10 @@ class Printer:
         shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
         self._write(shown.encode("utf-8", "backslashreplace"))
 
+    def line(self, line: bytes) -> None:
+        """A line for programs, as it is."""
+        self._write(line)
+
     def progress(self, done: int, total: int) -> None:
         """Bytes moved, of how many: printed if the last one was long enough ago. It never runs backwards."""
         with self._lock:

@@ -52,22 +52,32 @@ def registries_of(task: BuildTask) -> Registries:
     """How this task speaks with registries. Raises Forbidden (SecretNotFound) if its secret has nothing of use."""
     if not task.action.push_secret:
         return Registries(plain_http=task.plain_http)
-    folder = Path(task.secret)
+    found = registries_in(Path(task.secret), task.plain_http)
+    if found is None:
+        raise Forbidden(_missing(task, Path(task.secret)), reason="SecretNotFound")
+    return found
+
+
+def registries_in(folder: Path, plain_http: tuple[str, ...]) -> Registries | None:
+    """With the secret whose keys lie in `folder`; None if it has nothing of use."""
     config = next((folder / key for key in CONFIG_KEYS if (folder / key).is_file()), None)
     ca_file = folder / CA_KEY if (folder / CA_KEY).is_file() else None
-    if config is None and ca_file is None:
-        raise Forbidden(_missing(task, folder), reason="SecretNotFound")
-    return Registries(config, ca_file, task.plain_http)
+    return Registries(config, ca_file, plain_http) if config or ca_file else None
+
+
+def keys_of(folder: Path) -> str:
+    """The keys of a mounted secret, for a message; empty if it has none, or is not there."""
+    keys = sorted(path.name for path in folder.iterdir() if not path.name.startswith("..")) if folder.is_dir() else []
+    return ", ".join(keys)[:200]
 
 
 def _missing(task: BuildTask, folder: Path) -> str:
     action = task.action
     namespace = action.provenance.namespace if action.provenance else ""
     name = f"{namespace}/{action.push_secret}" if namespace else action.push_secret
-    keys = sorted(path.name for path in folder.iterdir() if not path.name.startswith("..")) if folder.is_dir() else []
     what = (
-        f"the secret {name} has neither the key {' nor '.join(CONFIG_KEYS)} (but {', '.join(keys)[:200]})"
-        if keys
+        f"the secret {name} has neither the key {' nor '.join(CONFIG_KEYS)} (but {keys})"
+        if (keys := keys_of(folder))
         else f"there is no secret {name}, or it has no key"
     )
     server = action.repository.partition("/")[0]

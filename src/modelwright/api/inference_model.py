@@ -22,7 +22,7 @@ from modelwright.api.fields import (
     doc,
     keyed_by,
 )
-from modelwright.api.meta import Conditions, LastHandled, Metadata, ObservedGeneration, Time
+from modelwright.api.meta import Conditions, LastHandled, Metadata, ObservedGeneration, Remarks, Time
 
 ServiceType = Literal["LoadBalancer", "NodePort", "ClusterIP"]
 
@@ -112,6 +112,13 @@ class HistoryEntry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     since: Annotated[Time, doc("Since when it was served by all ready replicas.")]
 
 
+class ResolvedVersion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The image of a ModelVersion."""
+
+    model_version: Annotated[Name, doc("The ModelVersion.")]
+    image: Annotated[str, Meta(max_length=1024), doc("Its image, as `HOST/REPOSITORY@DIGEST`.")]
+
+
 class InferenceModelStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What serves now."""
 
@@ -128,6 +135,11 @@ class InferenceModelStatus(msgspec.Struct, frozen=True, rename="camel", omit_def
     history: Annotated[
         tuple[HistoryEntry, ...], Meta(max_length=10), doc("What was served, the newest last: the last ten sources.")
     ] = ()
+    resolved: Annotated[
+        ResolvedVersion | None,
+        doc("What modelVersion was taken to be: it goes on being served if the ModelVersion is deleted."),
+    ] = None
+    notices: Remarks = ()
     observed_generation: ObservedGeneration = 0
     last_handled_reconcile_at: LastHandled = ""
     conditions: Conditions = ()

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from modelwright.api.fields import Label, Name, NodeSelector, Path, Port, Size, Url, doc
+from modelwright.api.fields import Label, Layer, Name, NodeSelector, Path, Port, Size, Url, doc
 from modelwright.api.inference_model import InferenceModelSpec
-from modelwright.api.meta import Conditions, LastHandled, Metadata, ObservedGeneration
+from modelwright.api.meta import Conditions, LastHandled, Metadata, ObservedGeneration, Remarks
 
 DEFAULT_PARAMETERS: dict[str, dict[str, float]] = {
     "confidence": {"threshold": 0.9},
@@ -85,6 +85,9 @@ class JointModelStatus(msgspec.Struct, frozen=True, rename="camel", omit_default
     name: Annotated[Name, doc("The InferenceModel.")] = ""
     url: Annotated[Url, doc("Where the gateway asks it: the last address that is known.")] = ""
     ready: Annotated[bool, doc("Whether it can serve now.")] = msgspec.field(default_factory=bool)
+    layer: Annotated[Layer | None, doc("Where it runs, as far as that is known.")] = None
+    token_secret: Annotated[Name, doc("The Secret with the token that the gateway asks with.")] = ""
+    tls_secret: Annotated[Name, doc("The Secret with the certificate that the gateway trusts.")] = ""
 
 
 class JointInferenceServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -96,6 +99,7 @@ class JointInferenceServiceStatus(msgspec.Struct, frozen=True, rename="camel", o
     node_name: Annotated[Name, doc("The node of the gateway.")] = ""
     kept_path: Annotated[Path, doc("The folder on the gateway's node that holds the kept hard examples.")] = ""
     kept_bytes: Annotated[Size, doc("How many bytes of hard examples are kept, to three digits.")] = 0
+    notices: Remarks = ()
     observed_generation: ObservedGeneration = 0
     last_handled_reconcile_at: LastHandled = ""
     conditions: Conditions = ()

@@ -60,6 +60,23 @@ Conditions = Annotated[
     ),
 ]
 
+
+class Remark(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Something worth knowing that nobody has to act on."""
+
+    reason: Annotated[str, Meta(max_length=256, description="What it is about, in one CamelCase word.")]
+    message: Annotated[str, Meta(max_length=4096, description="One sentence for people.")]
+
+
+REMARKS_LIMIT = 16
+Remarks = Annotated[
+    tuple[Remark, ...],
+    Meta(
+        max_length=REMARKS_LIMIT,
+        description="What is worth knowing, and nobody has to act on: each was told in an Event when it came up.",
+    ),
+]
+
 ObservedGeneration = Annotated[int, Meta(description="The generation of the spec that this status is about.")]
 
 LastHandled = Annotated[

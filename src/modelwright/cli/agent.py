@@ -50,3 +50,35 @@ def kaniko_finish() -> None:
     from modelwright.agent.job import kaniko_finish
 
     raise typer.Exit(kaniko_finish())
+
+
+@app.command("fetch")
+def fetch() -> None:
+    """Bring the models of a serving Pod, as the environment says, before its server starts."""
+    from modelwright.agent.serving.fetch import main
+
+    raise typer.Exit(main())
+
+
+@app.command("keep")
+def keep() -> None:
+    """Keep the models of a serving Pod at the edge, and tell the server beside it which to serve."""
+    from modelwright.agent.serving.keep import main
+
+    raise typer.Exit(main())
+
+
+@app.command("sweep")
+def sweep() -> None:
+    """Remove the models that a node kept for an owner who is gone, as the environment says."""
+    from modelwright.agent.serving.sweep import main
+
+    raise typer.Exit(main())
+
+
+@app.command("probe-volume")
+def probe_volume(path: Annotated[str, typer.Argument(help="Where the image is mounted.")]) -> None:
+    """Tell whether a folder that is mounted from an image has files that can be read."""
+    from modelwright.agent.serving.probe import main
+
+    raise typer.Exit(main(path))

@@ -6,30 +6,24 @@ import argparse
 import sys
 from pathlib import Path
 
+from modelwright.gateway.config import ModelConfig
 from modelwright.gateway.options import GatewayOptions
 from modelwright.gateway.process import run
+from modelwright.http.options import add_arguments, process_options
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Parses the command line of `modelwright gateway` and serves."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
-    host, _, port = parsed.listen.rpartition(":")
-    if not port.isdecimal():
-        parser.error("--listen needs HOST:PORT")
     if (parsed.config is None) == (parsed.edge is None and parsed.cloud is None):
         parser.error("give either --config, or --edge and --cloud")
     parameters = {"threshold": parsed.threshold, "probability": parsed.probability}
     return run(
         GatewayOptions(
-            config=parsed.config,
-            fd=parsed.fd,
-            host=host.strip("[]"),
-            port=int(port),
-            state=parsed.state,
-            drain_seconds=parsed.drain_seconds,
-            edge=parsed.edge or "",
-            cloud=parsed.cloud or "",
+            **process_options(parser, parsed),
+            edge=_model(parsed, "edge"),
+            cloud=_model(parsed, "cloud"),
             name=parsed.name,
             policy=parsed.policy,
             parameters={name: value for name, value in parameters.items() if value is not None}
@@ -49,6 +43,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, help="which models to join, and how (JSON); the file is watched")
     parser.add_argument("--edge", metavar="URL", help="the model asked first: http://HOST:PORT/v1/models/NAME")
     parser.add_argument("--cloud", metavar="URL", help="the model asked for hard rows")
+    for side in ("edge", "cloud"):
+        parser.add_argument(f"--{side}-token-file", default="", metavar="FILE", help="the token that it asks for")
+        parser.add_argument(f"--{side}-ca-file", default="", metavar="FILE", help="whom to trust (the system's)")
+        parser.add_argument(
+            f"--{side}-server-name", default="", metavar="NAME", help="the name in its certificate (the URL's host)"
+        )
     parser.add_argument("--name", default="", help="the name to answer to (the edge model's)")
     parser.add_argument(
         "--policy", default="confidence", help="confidence, margin, crossEntropy, random or a plug-in's name"
@@ -62,13 +62,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--scores", default="", metavar="OUTPUT", help="the edge model's output with its scores")
     parser.add_argument("--keep-folder", type=Path, metavar="DIR", help="keep hard examples here")
     parser.add_argument("--keep-max-bytes", type=int, default=100_000_000, metavar="N", help="how many bytes of them")
-    parser.add_argument("--fd", type=int, help="an inherited listening socket")
-    parser.add_argument("--listen", default="127.0.0.1:8500", metavar="HOST:PORT", help="where to listen (port 0: any)")
-    parser.add_argument("--state", type=Path, help="where to write how it is doing (JSON)")
-    parser.add_argument(
-        "--drain-seconds", type=float, default=10.0, help="how long idle connections are kept at the end"
-    )
+    add_arguments(parser, 8500)
     return parser
+
+
+def _model(parsed: argparse.Namespace, side: str) -> ModelConfig:
+    said = vars(parsed)
+    return ModelConfig(
+        url=said[side] or "",
+        token_file=said[f"{side}_token_file"],
+        ca_file=said[f"{side}_ca_file"],
+        server_name=said[f"{side}_server_name"],
+    )
 
 
 def _pair(text: str) -> tuple[str, float]:

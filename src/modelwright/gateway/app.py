@@ -10,23 +10,23 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from modelwright.gateway import pages, v1, v2
-from modelwright.gateway.config import GatewayConfig
+from modelwright.gateway.config import GatewayConfig, ModelConfig
+from modelwright.gateway.failed import Failed
 from modelwright.gateway.hard import Ask
 from modelwright.gateway.joint import Joint, Served
 from modelwright.gateway.keep import Keeper
 from modelwright.gateway.metrics import Gauges, Metrics
 from modelwright.gateway.pose import Request, Selector
 from modelwright.gateway.side import Headers, Side
-from modelwright.gateway.upstream import Failed
 from modelwright.http.asgi import (
     Answer,
+    Bodies,
     Message,
     Receive,
     RequestError,
     Send,
     allow,
     json_answer,
-    read_body,
     send_answer,
 )
 from modelwright.http.routes import Route, route_of
@@ -48,6 +48,7 @@ class App:
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self.draining = False
+        self._bodies = Bodies()
         self.metrics = Metrics(self._gauges)
         self._changed = changed
         self._via = f"1.1 modelwright-{os.urandom(6).hex()}"
@@ -55,15 +56,15 @@ class App:
         self._former: list[Joint] = []
         """Those that still have requests under way: they may share parts with the present one."""
         self._leaving: set[asyncio.Task[None]] = set()
-        self._pages: dict[str, Callable[[Route, Joint], Answer | Awaitable[Answer]]] = {
-            "healthz": lambda *_: Answer(b"ok\n", content_type=b"text/plain"),
-            "metrics": lambda *_: Answer(self.metrics.text(), content_type=_METRICS),
-            "v2": lambda *_: json_answer(pages.server_metadata()),
-            "live": lambda *_: json_answer({"live": True}),
-            "ready": lambda *_: self._ready(),
-            "v2.metadata": pages.v2_metadata,
-            "v2.ready": pages.v2_ready,
-            "v1.metadata": pages.v1_metadata,
+        self._pages: dict[str, Callable[[Route], Answer | Awaitable[Answer]]] = {
+            "healthz": lambda _: Answer(b"ok\n", content_type=b"text/plain"),
+            "metrics": lambda _: Answer(self.metrics.text(), content_type=_METRICS),
+            "v2": lambda _: json_answer(pages.server_metadata()),
+            "live": lambda _: json_answer({"live": True}),
+            "ready": lambda _: self._ready(),
+            "v2.metadata": lambda route: pages.v2_metadata(route, self._joint_of(route)),
+            "v2.ready": lambda route: pages.v2_ready(route, self._joint_of(route)),
+            "v1.metadata": lambda route: pages.v1_metadata(route, self._joint_of(route)),
         }
 
     @property
@@ -76,10 +77,11 @@ class App:
     def configure(self, config: GatewayConfig) -> None:
         """Replaces the configuration at one instant; requests under way end as they began.
 
-        A model whose URL stays the same is the same to us: what is known of it is kept. Raises Invalid (ConfigInvalid).
+        A model whose configuration stays the same is the same to us: what is known of it is kept.
+        Raises Invalid (ConfigInvalid).
         """
         before = self._joint
-        edge, cloud = self._side("edge", config.edge.url), self._side("cloud", config.cloud.url)
+        edge, cloud = self._side("edge", config.edge), self._side("cloud", config.cloud)
         keeper = self._keeper(config)
         self._joint = Joint(config, edge, cloud, self.metrics, keeper)
         self._former = [joint for joint in (*self._former, before) if joint is not None and joint.busy]
@@ -126,7 +128,7 @@ class App:
         except Failed as fault:
             return json_answer({"error": fault.message}, 503, RETRY_AFTER), ""
         except Exception:
-            log.exception("a request to %s failed", scope["path"])
+            log.exception("a request to %r failed", scope["path"])
             return json_answer({"error": "the gateway failed to answer this request; its log says why"}, 500), ""
 
     async def _infer(self, scope: Message, receive: Receive, route: Route) -> Served:
@@ -135,7 +137,7 @@ class App:
         headers = dict(scope["headers"])
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             raise RequestError("bodies must not be compressed: leave Content-Encoding out", 415)
-        content = await read_body(scope, receive, joint.config.max_request_bytes)
+        content = await self._bodies.read(scope, receive, joint.config.max_request_bytes)
         request: Request
         if route.verb == "v2.infer":
             size = headers.get(v2.HEADER.lower().encode())
@@ -153,7 +155,7 @@ class App:
             method = route.verb.removeprefix("v1.")
             raise RequestError(f"the gateway has no method {method!r}; use :predict", 404)
         allow(scope["method"], "GET", "HEAD")
-        found = page(route, self._joint_of(route) if route.model else self.joint)
+        found = page(route)
         return found if isinstance(found, Answer) else await found
 
     def _joint_of(self, route: Route) -> Joint:
@@ -162,7 +164,8 @@ class App:
         return self.joint
 
     def _ready(self) -> Answer:
-        ready = not self.draining and (self.joint.pair.edge.ready or self.joint.pair.cloud.ready)
+        pair = self._joint.pair if self._joint is not None else None
+        ready = pair is not None and not self.draining and (pair.edge.ready or pair.cloud.ready)
         return json_answer({"ready": ready}, 200 if ready else 503)
 
     def _check_loop(self, scope: Message) -> None:
@@ -172,12 +175,12 @@ class App:
 
     # Configuration --------------------------------------------------------------------------------------------------
 
-    def _side(self, name: str, url: str) -> Side:
+    def _side(self, name: str, config: ModelConfig) -> Side:
         if self._joint is not None:
             before = self._joint.pair.edge if name == "edge" else self._joint.pair.cloud
-            if before.url == url:
+            if before.config == config:
                 return before
-        return Side(name, url, self.metrics, self._via, self._changed)
+        return Side(name, config, self.metrics, self._via, self._changed)
 
     def _keeper(self, config: GatewayConfig) -> Keeper | None:
         if not config.keep_folder:

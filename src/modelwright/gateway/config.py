@@ -16,9 +16,18 @@ LONGEST_TIMEOUT = 600.0
 
 
 class ModelConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """One of the two models; `url` is `http://HOST:PORT/v1/models/NAME`, empty while it is not known."""
+    """One of the two models; `url` is `http[s]://HOST:PORT/v1/models/NAME`, empty while it is not known.
+
+    `token_file` holds the bearer token that it asks for, in its first line. `ca_file` has whom to trust (PEM, or a
+    folder with `ca.crt` or `tls.crt`), empty: the system's authorities. `server_name` is the name in its certificate,
+    empty: the URL's host, or a name in the folder's `tls.crt`, where that is for others only. The files are read again
+    when they change.
+    """
 
     url: str = ""
+    token_file: str = ""
+    ca_file: str = ""
+    server_name: str = ""
 
 
 class GatewayConfig(msgspec.Struct, frozen=True, rename="camel", kw_only=True):

@@ -8,7 +8,8 @@ import msgspec
 
 from modelwright.gateway import describe
 from modelwright.gateway.describe import Description
-from modelwright.gateway.upstream import Failed, Headers, Upstream
+from modelwright.gateway.failed import Failed
+from modelwright.gateway.upstream import Headers, Upstream
 from modelwright.http.connection import Response
 
 SECONDS = 5.0

@@ -11,6 +11,7 @@ from modelwright.gateway.address import Address
 from modelwright.gateway.compose import composed, error_of, passed_on, says
 from modelwright.gateway.config import GatewayConfig
 from modelwright.gateway.describe import Description
+from modelwright.gateway.failed import Failed
 from modelwright.gateway.hard import Ask, HardRows, OfCloud, counterpart
 from modelwright.gateway.judge import Judge, Verdict
 from modelwright.gateway.keep import Example, Keeper
@@ -18,7 +19,6 @@ from modelwright.gateway.metrics import Metrics
 from modelwright.gateway.pair import Pair
 from modelwright.gateway.pose import Posed, Request, Wish, in_rows, pose
 from modelwright.gateway.side import Make, Refused, Reply, Side
-from modelwright.gateway.upstream import Failed
 from modelwright.http.asgi import Answer, RequestError
 
 log = logging.getLogger("modelwright.gateway")

@@ -6,7 +6,7 @@ import msgspec
 
 from modelwright.gateway.address import parse_url
 from modelwright.gateway.config import GatewayConfig, ModelConfig, check
-from modelwright.http.process import ProcessOptions
+from modelwright.http.options import ProcessOptions
 from modelwright.ports.errors import Invalid
 
 
@@ -16,8 +16,8 @@ class GatewayOptions(ProcessOptions, frozen=True, kw_only=True):
     `name` is the edge model's if it is empty.
     """
 
-    edge: str = ""
-    cloud: str = ""
+    edge: ModelConfig = ModelConfig()
+    cloud: ModelConfig = ModelConfig()
     name: str = ""
     policy: str = "confidence"
     parameters: dict[str, float] = msgspec.field(default_factory=dict)
@@ -29,12 +29,12 @@ class GatewayOptions(ProcessOptions, frozen=True, kw_only=True):
 
 def config_by_hand(options: GatewayOptions) -> GatewayConfig:
     """The configuration that the options describe; raises Invalid (ConfigInvalid)."""
-    if not options.edge or not options.cloud:
+    if not options.edge.url or not options.cloud.url:
         raise Invalid("say what to join: --config FILE, or --edge URL and --cloud URL", reason="ConfigInvalid")
     config = GatewayConfig(
-        name=options.name or parse_url(options.edge).model,
-        edge=ModelConfig(options.edge),
-        cloud=ModelConfig(options.cloud),
+        name=options.name or parse_url(options.edge.url).model,
+        edge=options.edge,
+        cloud=options.cloud,
         policy=options.policy,
         parameters=options.parameters,
         timeout_seconds=options.timeout_seconds,

@@ -9,10 +9,10 @@ from urllib.parse import quote
 from modelwright import __version__
 from modelwright.gateway.address import parse_url
 from modelwright.gateway.describe import BINARY, DEFAULT_SIGNATURE, Description, Signature
+from modelwright.gateway.failed import Failed
 from modelwright.gateway.joint import Joint
 from modelwright.gateway.side import Headers, Side
 from modelwright.gateway.tensors import Spec
-from modelwright.gateway.upstream import Failed
 from modelwright.http.asgi import Answer, RequestError, json_answer
 from modelwright.http.routes import Route
 

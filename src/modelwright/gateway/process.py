@@ -8,7 +8,8 @@ import os
 from modelwright.gateway.config import GatewayConfig, read
 from modelwright.gateway.options import GatewayOptions, config_by_hand
 from modelwright.gateway.state import GatewayState, ModelState
-from modelwright.http.process import Application, Process, start_log
+from modelwright.http.logs import start_log
+from modelwright.http.process import Application, Process
 
 __all__ = ["GatewayOptions", "run"]
 
@@ -21,7 +22,11 @@ def run(options: GatewayOptions) -> int:
     from modelwright.http.server import loop_factory
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(GatewayProcess(options).serve())
+        process = GatewayProcess(options)
+        code = runner.run(process.serve())
+        if process.looking_up:
+            os._exit(code)  # a lookup cannot be interrupted, and nobody waits for its result
+    return code
 
 
 class GatewayProcess(Process):
@@ -36,6 +41,12 @@ class GatewayProcess(Process):
         self._config: GatewayConfig | None = None
         self._digest = ""
         self._noted = False
+
+    @property
+    def looking_up(self) -> bool:
+        """Whether a thread waits for the resolver."""
+        pair = self._app.joint.pair if self._config is not None else None
+        return pair is not None and (pair.edge.looking_up or pair.cloud.looking_up)
 
     async def apply(self) -> None:
         """Raises Invalid (ConfigInvalid); then the former configuration stays in force."""
@@ -62,7 +73,7 @@ class GatewayProcess(Process):
 
     def state(self) -> GatewayState:
         """How it is doing."""
-        fault = self.fault
+        fault = self.trouble
         joint = self._app.joint if self._config is not None else None
         if joint is not None:
             joint.pair.compare()

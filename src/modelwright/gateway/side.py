@@ -11,12 +11,14 @@ from typing import NamedTuple, TypeVar
 
 from modelwright.gateway.address import Address, parse_url
 from modelwright.gateway.breaker import Breaker, Leave
+from modelwright.gateway.config import ModelConfig
 from modelwright.gateway.describe import Description
 from modelwright.gateway.discover import read_description
+from modelwright.gateway.failed import Failed
 from modelwright.gateway.metrics import Metrics, SideGauges
 from modelwright.gateway.pose import CannotPose, Posed, Told, understand
 from modelwright.gateway.state import ModelState
-from modelwright.gateway.upstream import Failed, Upstream
+from modelwright.gateway.upstream import Upstream
 from modelwright.http.connection import Response
 
 REFRESH_SECONDS = 10.0
@@ -56,13 +58,14 @@ class Reply(NamedTuple):
 class Side:
     """Asks one model. Use it from one event loop; `start` it to keep its description fresh, and close it."""
 
-    def __init__(self, name: str, url: str, metrics: Metrics, via: str, changed: Callable[[], None]) -> None:
+    def __init__(self, name: str, config: ModelConfig, metrics: Metrics, via: str, changed: Callable[[], None]) -> None:
         self.name = name
-        self.url = url
+        self.config = config
+        self.url = config.url
         self.description: Description | None = None
         self.fault = ""
         """Why it cannot stand in for the other although it answers; set by who compares the two."""
-        self._upstream = Upstream(parse_url(url)) if url else None
+        self._upstream = Upstream(parse_url(config.url), config) if config.url else None
         self._breaker = Breaker()
         self._metrics = metrics
         self._via = via
@@ -93,6 +96,11 @@ class Side:
         """Whether it is left alone, or there is nobody to ask: one answer that is late or wrong is no such thing."""
         away = self._last is not None and (self._last.away or self.description is None)
         return away or self._breaker.position != "closed"
+
+    @property
+    def looking_up(self) -> bool:
+        """Whether a thread waits for the resolver."""
+        return self._upstream is not None and self._upstream.looking_up
 
     @property
     def gauges(self) -> SideGauges:

@@ -3,50 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Iterable
 
 from modelwright.gateway.address import Address
+from modelwright.gateway.config import ModelConfig
+from modelwright.gateway.credentials import Credentials
+from modelwright.gateway.failed import Failed
+from modelwright.gateway.lookup import Lookup
 from modelwright.http.connection import Connection, Lost, Response, TooLong
 from modelwright.http.pool import Pool
-from modelwright.http.streams import detail, keep_alive, open_stream
+from modelwright.http.streams import Reader, detail, keep_alive, open_stream
 
 MAX_CONNECTIONS = 64
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
-_AWAY = ("ConnectionFailed", "NotReady", "ModelNotFound", "CertificateNotTrusted", "Forbidden", "LoopDetected")
-
 Headers = Iterable[tuple[str, str]]
-
-
-class Failed(Exception):
-    """A model gave no answer that can be used; `reason` is CamelCase.
-
-    `lasting` says whether the next request is likely to fail as well, `answer` is what the model said, if that may be
-    what the client should hear.
-    """
-
-    def __init__(self, reason: str, message: str, *, lasting: bool = True, answer: Response | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.lasting = lasting
-        self.answer = answer
-
-    @property
-    def away(self) -> bool:
-        """Whether there was nobody to ask, so that it is over as soon as there is somebody."""
-        return self.reason in _AWAY
 
 
 class Upstream:
     """One model server. Redirects are answers as any other; certificates are always verified."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, config: ModelConfig) -> None:
         self.address = address
+        self._credentials = Credentials(config)
+        self._lookup = Lookup(address.host, address.port)
         self._pool = Pool(self._connect)
         self._slots = asyncio.Semaphore(MAX_CONNECTIONS)
-        self._tls: ssl.SSLContext | None = None
         host = f"Host: {address.authority}\r\n"
         self._fixed = f"{host}User-Agent: modelwright-gateway\r\nAccept: */*\r\n"
 
@@ -80,21 +64,28 @@ class Upstream:
         await self._pool.aclose()
 
     @property
+    def looking_up(self) -> bool:
+        """Whether a thread waits for the resolver."""
+        return self._lookup.pending
+
+    @property
     def where(self) -> str:
         """Its scheme, host and port."""
         return f"{self.address.scheme}://{self.address.authority}"
 
     def _head(self, method: str, path: str, headers: Headers, body: bytes) -> bytes:
         lines = [f"{method} {self.address.prefix}{path} HTTP/1.1\r\n{self._fixed}"]
-        lines += [f"{name}: {value}\r\n" for name, value in headers]
+        lines += [f"{name}: {value}\r\n" for name, value in (*headers, *self._credentials.headers())]
         if method == "POST":
             lines.append(f"Content-Length: {len(body)}\r\n")
         return "".join((*lines, "\r\n")).encode("latin-1")
 
     async def _connect(self) -> Connection:
-        address = self.address
+        secure = self.address.scheme == "https"
+        context = self._credentials.context() if secure else None
+        name = self._credentials.name(self.address.host) if secure else None
         try:
-            reader, writer = await open_stream(address.host, address.port, self._context())
+            reader, writer = await self._open(context, name)
         except ssl.SSLCertVerificationError as fault:
             message = f"{self.where} shows a certificate that is not trusted: {fault.verify_message}"
             raise Failed("CertificateNotTrusted", message) from None
@@ -103,10 +94,10 @@ class Upstream:
         keep_alive(writer)
         return Connection(reader, writer)
 
-    def _context(self) -> ssl.SSLContext | None:
-        if self.address.scheme != "https":
-            return None
-        if self._tls is None:
-            self._tls = ssl.create_default_context()
-            self._tls.set_alpn_protocols(["http/1.1"])
-        return self._tls
+    async def _open(self, context: ssl.SSLContext | None, name: str | None) -> tuple[Reader, asyncio.StreamWriter]:
+        """A connection to the first of the host's addresses that takes one. Raises OSError."""
+        *others, last = await self._lookup.addresses()
+        for address in others:
+            with contextlib.suppress(OSError):
+                return await open_stream(address, self.address.port, context, name)
+        return await open_stream(last, self.address.port, context, name)

@@ -13,6 +13,9 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON = b"application/json"
+SMALL = 1 << 20
+TOGETHER = 4
+"""Bodies longer than SMALL may not take more than so many times the limit of one."""
 CLIENT_LEFT = 499  # nobody reads it; metrics count it apart from bad requests
 
 
@@ -54,18 +57,32 @@ async def send_answer(send: Send, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-async def read_body(scope: Message, receive: Receive, limit: int) -> bytes:
-    """The whole body; raises RequestError: 413 beyond the limit, and if the client has left."""
-    body, more = await _part(receive)
-    if not more:
-        return _within(body, len(body), limit)
-    declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
-    parts, size = [_within(body, declared, limit)], len(body)
-    while more:
+class Bodies:
+    """Reads the bodies of requests, and bounds what those under way take together."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    async def read(self, scope: Message, receive: Receive, limit: int) -> bytes:
+        """The whole body; raises RequestError: 413 beyond the limit, 503 if too much is under way, and if the client
+        has left."""
+        declared = next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+        _within(b"", declared, limit)  # before the body: a client that waits for our word is told at once
         body, more = await _part(receive)
-        size += len(body)
-        parts.append(_within(body, size, limit))
-    return b"".join(parts)
+        if not more:
+            return _within(body, len(body), limit)
+        parts, size = [body], len(body)
+        self._held += size
+        try:
+            while more:
+                body, more = await _part(receive)
+                size, self._held = size + len(body), self._held + len(body)
+                parts.append(_within(body, size, limit))
+                if size > SMALL and self._held > limit * TOGETHER:
+                    raise RequestError("too many long bodies at once; try again later", 503, ((b"retry-after", b"1"),))
+            return b"".join(parts)
+        finally:
+            self._held -= size
 
 
 def allow(method: str, *methods: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -13,6 +14,7 @@ from modelwright.ports.errors import Unavailable
 log = logging.getLogger("modelwright.server")
 
 HANDOVER = "MODELWRIGHT_HANDOVER"
+BACKLOG = 2048
 
 
 async def offer_listener(listener: socket.socket) -> None:
@@ -27,17 +29,30 @@ async def offer_listener(listener: socket.socket) -> None:
 
 
 def open_listener(fd: int | None, host: str, port: int) -> socket.socket:
-    """The inherited socket, or a bound one that does not listen yet; raises Unavailable if the address is taken."""
+    """The inherited socket, or a listening one; raises Unavailable: PortInUse, PortForbidden or CannotListen."""
     if fd is not None:
         return socket.socket(fileno=fd)
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listener = socket.socket(family, kind, protocol)
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _refused(host, port, error) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise Unavailable(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another port", reason="PortTaken"
-        ) from error
+        raise _refused(host, port, error) from error
     return listener
+
+
+def _refused(host: str, port: int, error: OSError) -> Unavailable:
+    where = f"cannot listen on {host}:{port}"
+    if error.errno == errno.EADDRINUSE:
+        said = "another program on this machine listens there; choose another port (servingPort), or end that program"
+        return Unavailable(f"{where}: {said}", reason="PortInUse")
+    if error.errno == errno.EACCES:
+        said = "this user may not use that port; choose another port (servingPort), from 1024 on"
+        return Unavailable(f"{where}: {said}", reason="PortForbidden")
+    return Unavailable(f"{where}: {error.strerror or error}; choose another address", reason="CannotListen")

@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote
 
+_LONGEST_REMEMBERED = 512
+
 
 class Route(NamedTuple):
     """What a path asks for: `verb` of `model` in the version or with the label that `key` names."""
@@ -16,9 +18,17 @@ class Route(NamedTuple):
     key: str = ""
 
 
-@lru_cache(maxsize=1024)
 def route_of(path: bytes) -> Route | None:
-    """The route of a raw path, or None."""
+    """The route of a raw path, or None. Only short ones are remembered: anybody can send long ones."""
+    return _remembered(path) if len(path) <= _LONGEST_REMEMBERED else _read(path)
+
+
+@lru_cache(maxsize=1024)
+def _remembered(path: bytes) -> Route | None:
+    return _read(path)
+
+
+def _read(path: bytes) -> Route | None:
     parts = [unquote(part) for part in path.decode("ascii", "replace").split("/")[1:]]
     match parts:
         case ["v2"] | ["healthz"] | ["metrics"]:

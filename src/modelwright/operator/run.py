@@ -15,6 +15,7 @@ from typing import Any
 from modelwright import __version__
 from modelwright.adapters.kubernetes.access import Access
 from modelwright.adapters.kubernetes.client import KubernetesClient
+from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.store import KubernetesStore
 from modelwright.adapters.kubernetes.workloads.workloads import KubernetesWorkloads
 from modelwright.engine.engine import Engine
@@ -72,7 +73,9 @@ class Operator:
             client = await stack.enter_async_context(self._client(access, leads))
             definitions = Definitions(client)
             await self._usable(definitions)
-            await first_to_end(LEAD_SECONDS, self._follow(definitions), self._lead(client, definitions, leads))
+            serving = self._settings.servers(access)
+            work = self._lead(client, definitions, leads, serving)
+            await first_to_end(LEAD_SECONDS, self._follow(definitions), work)
 
     def _client(self, access: Access, leads: Leadership) -> KubernetesClient:
         log.info("cluster %s (%s)", access.server, access.source)
@@ -117,22 +120,24 @@ class Operator:
 
     # Leading --------------------------------------------------------------------------------------------------------
 
-    async def _lead(self, client: KubernetesClient, definitions: Definitions, leads: Leadership) -> None:
+    async def _lead(
+        self, client: KubernetesClient, definitions: Definitions, leads: Leadership, serving: ServerSettings | None
+    ) -> None:
         self.health.ask(lambda: Standing(ready=True, message=f"standing by: {leads.leader or 'nobody yet'} leads"))
         await leads.acquire()
         try:
             self.metrics.leader.set(1)
             self.health.say("leading, and filling the caches")
             check(await definitions.look())  # it may have been long since the last time
-            await first_to_end(WORK_SECONDS, leads.hold(), self._work(client))
+            await first_to_end(WORK_SECONDS, leads.hold(), self._work(client, serving))
         finally:
             self.metrics.leader.set(0)
             await leads.release()
 
-    async def _work(self, client: KubernetesClient) -> None:
+    async def _work(self, client: KubernetesClient, serving: ServerSettings | None) -> None:
         """Store, workloads and engine, until cancelled. Raises Unavailable (ControlLoopEnded)."""
         try:
-            async with KubernetesWorkloads(client, self._settings.jobs) as workloads:
+            async with KubernetesWorkloads(client, self._settings.jobs, serving) as workloads:
                 store = KubernetesStore(client)
                 resync = self._settings.resync
                 engine = Engine(store, workloads, SystemClock(), metrics=self._engine_metrics, resync_seconds=resync)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from modelwright.adapters.kubernetes.lease_record import LeaseTimes
+from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads.settings import JobSettings
 from modelwright.ports.errors import NotFound
 
@@ -25,9 +26,13 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How one operator process runs. Without a kubeconfig it runs in a Pod; `resync` is in seconds."""
+    """How one operator process runs. Without a kubeconfig it runs in a Pod; `resync` is in seconds.
+
+    Without `serving` it builds images, and serves nothing.
+    """
 
     jobs: JobSettings
+    serving: ServerSettings | None = None
     kubeconfig: Path | None = None
     context: str = ""
     host: str = "0.0.0.0"  # noqa: S104 - probes come from the node, metrics from anywhere in the cluster
@@ -50,3 +55,9 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
                 reason="NotInCluster",
             )
         return found
+
+    def servers(self, access: Access) -> ServerSettings | None:
+        """How servers run; what the operator tries out itself happens in its own namespace."""
+        if self.serving is None:
+            return None
+        return msgspec.structs.replace(self.serving, namespace=self.serving.namespace or access.namespace)

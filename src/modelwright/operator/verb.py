@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CLUSTER, BUILDS, STORAGE, ELECTION, PROCESS = "Cluster", "Builds", "Storage", "Leader election", "Process"
+SERVING = "Serving"
 
 
 class LogFormat(StrEnum):
@@ -22,6 +23,13 @@ class LogFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+class TensorflowServer(StrEnum):
+    """What serves TensorFlow models."""
+
+    TENSORFLOW_SERVING = "tensorflow-serving"
+    MODELWRIGHT = "modelwright"
 
 
 class LogLevel(StrEnum):
@@ -98,6 +106,41 @@ def operator(
         list[str] | None,
         option("--allow-nfs-server", STORAGE, "The only NFS servers to build from (any).", "HOST,..."),
     ] = None,
+    serving: Annotated[
+        bool, option("--serving/--no-serving", SERVING, "Serve models; without, the operator only builds images.")
+    ] = True,
+    gateway_image: Annotated[str, option("--gateway-image", SERVING, "Image of the gateway.", "IMAGE")] = "",
+    onnx_image: Annotated[str, option("--onnx-image", SERVING, "Image of the server for onnx.", "IMAGE")] = "",
+    sklearn_image: Annotated[str, option("--sklearn-image", SERVING, "Image of the server for sklearn.", "IMAGE")] = "",
+    tensorflow_image: Annotated[
+        str, option("--tensorflow-image", SERVING, "Image of the server for tensorflow.", "IMAGE")
+    ] = "",
+    tensorflow_server: Annotated[
+        TensorflowServer, option("--tensorflow-server", SERVING, "Which server that is (tensorflow-serving).")
+    ] = TensorflowServer.TENSORFLOW_SERVING,
+    runtimes: Annotated[
+        Path | None,
+        option("--runtimes", SERVING, "Folder with an admin's own runtimes (/etc/modelwright/runtimes).", "FOLDER"),
+    ] = None,
+    server_pull_secret: Annotated[
+        list[str] | None,
+        option("--server-pull-secret", SERVING, "Secrets of the model's namespace to pull these with.", "NAME,..."),
+    ] = None,
+    edge_folder: Annotated[
+        str, option("--edge-folder", SERVING, "Where edge nodes keep models (/var/lib/modelwright).", "PATH")
+    ] = "/var/lib/modelwright",
+    image_volumes: Annotated[
+        bool,
+        option(
+            "--image-volumes/--no-image-volumes", SERVING, "Mount model images where a Pod has shown that nodes can."
+        ),
+    ] = True,
+    progress_deadline: Annotated[
+        str, option("--progress-deadline", SERVING, "How long a new version may take to answer (10m).", "DURATION")
+    ] = "10m",
+    cluster_domain: Annotated[
+        str, option("--cluster-domain", SERVING, "DNS domain of the cluster (cluster.local).", "NAME")
+    ] = "cluster.local",
     leader_elect: Annotated[
         bool,
         option("--leader-elect/--no-leader-elect", ELECTION, "Lead only with the lease; off for a single replica."),
@@ -132,7 +175,9 @@ def operator(
     Each option can also be given as a variable: --some-thing as MODELWRIGHT_SOME_THING. Lists take commas.
     """
     from modelwright.adapters.kubernetes.lease_record import LeaseTimes
+    from modelwright.adapters.kubernetes.servers.settings import ServerSettings
     from modelwright.adapters.kubernetes.workloads.settings import DEFAULT_KANIKO_IMAGE, DEFAULT_RESOURCES, JobSettings
+    from modelwright.operator import serving as servers
     from modelwright.operator import spelling
     from modelwright.operator.logs import start_log
     from modelwright.operator.settings import LeaderElection, OperatorSettings
@@ -166,8 +211,26 @@ def operator(
             nfs_servers=spelling.items(allow_nfs_server),
         ),
     )
+    found = ServerSettings(
+        agent_image=agent_image,
+        gateway_image=gateway_image or servers.GATEWAY_IMAGE,
+        catalogue=servers.catalogue(
+            runtimes or servers.RUNTIMES,
+            onnx=onnx_image,
+            sklearn=sklearn_image,
+            tensorflow=tensorflow_image,
+            server=tensorflow_server.value,
+        ),
+        image_pull_secrets=spelling.items(server_pull_secret),
+        plain_http=jobs.plain_http,
+        edge_folder=read("--edge-folder", servers.edge_folder, edge_folder),
+        image_volumes=image_volumes,
+        progress_deadline_seconds=read("--progress-deadline", servers.deadline, progress_deadline),
+        cluster_domain=read("--cluster-domain", servers.domain, cluster_domain),
+    )
     settings = OperatorSettings(
         jobs=jobs,
+        serving=found if serving else None,
         kubeconfig=kubeconfig,
         context=context,
         host=host,

@@ -19,6 +19,9 @@ TASK_VARIABLE = "MODELWRIGHT_SERVE"
 TASK_ANNOTATION = "modelwright.dev/serve"
 TASK_FILE = "/etc/modelwright/serve/task.json"
 """Where `agent keep` finds its ServeTask: the annotation, through a downwardAPI volume."""
+SWEEP_VARIABLE = "MODELWRIGHT_SWEEP"
+"""Where `agent sweep` finds the UID of the owner whose kept models it removes. MODELS_FOLDER is then the node's folder
+of a whole namespace, which holds one for each owner by UID: that of this owner goes, and the namespace's own stays."""
 GATEWAY_ANNOTATION = "modelwright.dev/gateway"
 GATEWAY_FILE = "/etc/modelwright/gateway/config.json"
 """Where a gateway in a Pod finds its configuration (`gateway.config.GatewayConfig`), in the same way."""
@@ -32,6 +35,10 @@ RUN_FOLDER = "/run/modelwright"
 """What agent and server share besides: an emptyDir with CONFIG_FILE and STATE_FILE."""
 CONFIG_FILE = f"{RUN_FOLDER}/config.json"
 STATE_FILE = f"{RUN_FOLDER}/state.json"
+MODELS_CONFIG_FILE = f"{RUN_FOLDER}/models.config"
+"""Layout tensorflow: what TensorFlow Serving is told, instead of CONFIG_FILE."""
+PLAIN_FOLDER = f"{RUN_FOLDER}/model"
+"""Layout plain: the default version, as a link to its folder (or single file)."""
 PULL_SECRET_FOLDER = "/var/run/modelwright/pull-secret"  # noqa: S105 - a path
 DOWNLOAD_SECRET_FOLDER = "/var/run/modelwright/download-secret"  # noqa: S105 - a path
 TOKEN_FOLDER = "/var/run/modelwright/token"  # noqa: S105 - a path

@@ -46,6 +46,15 @@ def reconciling(reason: str, message: str) -> tuple[Condition, ...]:
     )
 
 
+def unknown(reason: str, message: str) -> tuple[Condition, ...]:
+    """Nobody can say whether the spec is realised: it is out of sight. It is looked at again by itself."""
+    return (
+        condition("Ready", "Unknown", reason, message),
+        condition("Reconciling", "True", reason, message),
+        condition("Stalled", "False", reason, ""),
+    )
+
+
 def stalled(reason: str, message: str) -> tuple[Condition, ...]:
     """It gets no further until a person acts; the message says how."""
     return (

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from enum import Enum
 
-from modelwright.ports.workloads import Failure, ModelServer, Server, ServerStatus, VersionStatus
+from modelwright.ports.workloads import Container, Failure, ModelServer, Server, ServerStatus, VersionStatus
+from modelwright.reconcile.nodes import is_away
+from modelwright.reconcile.sizes import about, in_steps
 
 
 class State(Enum):
-    """From nothing to serving; FAILED needs a person, RETRYING does not."""
+    """From nothing to serving; FAILED needs a person, RETRYING does not, and of NODE_LOST nothing is known."""
 
     STARTING = "Starting"
     FETCHING = "Fetching"
     LOADING = "Loading"
     ROLLING_OUT = "RollingOut"
     RETRYING = "Retrying"
+    NODE_LOST = "NodeLost"
     FAILED = "Failed"
     SERVING = "Serving"
+    NOT_EXPOSED = "NotExposed"
     SCALED_TO_ZERO = "ScaledToZero"
 
     def reason(self, seen: ServerStatus | None) -> str:
@@ -26,22 +30,27 @@ class State(Enum):
 
     def message(self, server: Server, seen: ServerStatus | None) -> str:
         """One sentence for people."""
-        version = server.program.default if isinstance(server.program, ModelServer) else ""
-        still = still_serving(version, seen)
+        what = served_by(server)
+        still = still_serving(server, seen)
         failure = failure_of(seen)
         match self:
             case State.SERVING:
-                return f"version {version} is served by {server.replicas} of {server.replicas} replicas"
+                return f"{what} is served by {server.replicas} of {server.replicas} replicas"
+            case State.NOT_EXPOSED:
+                served = State.SERVING.message(server, seen)
+                return f"{served}, and nobody outside the cluster reaches it: {way_out(server)}"
             case State.SCALED_TO_ZERO:
                 return "replicas is 0: nothing runs"
+            case State.NODE_LOST if failure:
+                return f"{what}: {failure.message}; nothing of it is removed"
             case State.FAILED | State.RETRYING if failure:
                 again = "; trying again" if self is State.RETRYING else ""
-                return f"version {version}: {failure.message}{again}{still}"
+                return f"{what}: {failure.message}{again}{still}"
             case State.FETCHING:
-                return f"fetching version {version}{fetched(seen)}{still}"
+                return f"fetching {what}{fetched(seen)}{still}"
             case _:
                 ready = seen.ready_replicas if seen else 0
-                return f"starting version {version}, {ready} of {server.replicas} replicas ready{still}"
+                return f"starting {what}, {ready} of {server.replicas} replicas ready{still}"
 
 
 def state_of(server: Server, seen: ServerStatus | None) -> State:
@@ -51,7 +60,9 @@ def state_of(server: Server, seen: ServerStatus | None) -> State:
     if server.replicas == 0:
         return State.SCALED_TO_ZERO if seen.up_to_date or seen.replicas == 0 else State.ROLLING_OUT
     if seen.up_to_date and serves_the_default(server, seen):
-        return State.SERVING
+        return State.SERVING if is_reached(server, seen) else State.NOT_EXPOSED
+    if server.placement.layer == "edge" and is_away(seen):
+        return State.NODE_LOST
     failure = failure_of(seen)
     if failure is not None:
         return State.RETRYING if failure.retryable else State.FAILED
@@ -61,6 +72,22 @@ def state_of(server: Server, seen: ServerStatus | None) -> State:
 def serves_the_default(server: Server, seen: ServerStatus) -> bool:
     """Whether what answers is the version that is wanted; a program without versions is what it is."""
     return not isinstance(server.program, ModelServer) or seen.serving_version == server.program.default
+
+
+def is_reached(server: Server, seen: ServerStatus) -> bool:
+    """Whether it can be asked from where the spec wants that: a ClusterIP is for who is inside."""
+    inside = server.exposure is None or server.exposure.type == "ClusterIP"
+    return inside or seen.exposed
+
+
+def way_out(server: Server) -> str:
+    """What makes it reachable from outside."""
+    if server.exposure is not None and server.exposure.type == "NodePort":
+        return "no node that runs it has an address; `kubectl get nodes -o wide`"
+    return (
+        "no load balancer has given its Service an address, which has no node port either; look at the Events of that "
+        "Service, or take the service.type NodePort (or ClusterIP, if that is what you want)"
+    )
 
 
 def under_way(seen: ServerStatus) -> State:
@@ -79,9 +106,20 @@ def failure_of(seen: ServerStatus | None) -> Failure | None:
     return seen.failure or next((version.failure for version in seen.versions if version.failure), None)
 
 
-def still_serving(version: str, seen: ServerStatus | None) -> str:
+def served_by(server: Server) -> str:
+    """What a person calls that which the server serves."""
+    match server.program:
+        case ModelServer(default=version):
+            return f"version {version}"
+        case Container(image=image):
+            return f"image {image}"
+    return "it"
+
+
+def still_serving(server: Server, seen: ServerStatus | None) -> str:
     """What answers meanwhile, as the end of a sentence."""
-    if seen is None or seen.ready_replicas == 0 or not seen.serving_version or seen.serving_version == version:
+    wanted = server.program.default if isinstance(server.program, ModelServer) else ""
+    if seen is None or seen.ready_replicas == 0 or not seen.serving_version or seen.serving_version == wanted:
         return ""
     return f"; version {seen.serving_version} goes on serving"
 
@@ -93,4 +131,4 @@ def fetched(seen: ServerStatus | None) -> str:
     if version is None or version.progress is None:
         return ""
     done, total = version.progress.bytes_done, version.progress.bytes_total
-    return f", {done:,} of {total:,} bytes" if total else f", {done:,} bytes"
+    return f", {in_steps(done, total):,} of {total:,} bytes" if total else f", {about(done, 2):,} bytes"

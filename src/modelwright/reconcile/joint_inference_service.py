@@ -15,15 +15,16 @@ from modelwright.api.joint_inference_service import JointInferenceService, Joint
 from modelwright.api.meta import Condition
 from modelwright.ports.capabilities import Capabilities
 from modelwright.ports.workloads import ServerStatus
-from modelwright.reconcile import conditions, requests
+from modelwright.reconcile import conditions, remarks, requests, urls
 from modelwright.reconcile.findings import Finding
 from modelwright.reconcile.joint_inference_service_children import made, respelled, superseded
-from modelwright.reconcile.joint_inference_service_gateway import gateway_name, gateway_problem, is_up, wanted_gateway
+from modelwright.reconcile.joint_inference_service_gateway import gateway_name, gateway_problem, wanted_gateway
 from modelwright.reconcile.joint_inference_service_problems import Problem, problem_of
 from modelwright.reconcile.joint_inference_service_sides import Side, model_name, side_of
 from modelwright.reconcile.joint_inference_service_words import available, layers, told
 from modelwright.reconcile.plan import Notice, Plan
 from modelwright.reconcile.programs import not_run_here
+from modelwright.reconcile.sizes import about
 
 __all__ = ["Observed", "cloud_name", "edge_name", "gateway_name", "reconcile"]
 
@@ -61,19 +62,20 @@ def reconcile(jis: JointInferenceService, observed: Observed, now: datetime) -> 
     finding = not_run_here("a JointInferenceService", "gateway", observed.capabilities)
     if finding is not None:
         return left_alone(jis, finding, now)
-    edge = side_of(jis, "edge", observed.edge, observed.gateway)
-    cloud = side_of(jis, "cloud", observed.cloud, observed.gateway)
+    edge = side_of(jis, "edge", observed.edge, observed.gateway, observed.capabilities)
+    cloud = side_of(jis, "cloud", observed.cloud, observed.gateway, observed.capabilities)
     gateway = wanted_gateway(jis, edge, cloud, observed.capabilities)
     found = (gateway_problem(gateway, observed.gateway), problem_of(jis, edge), problem_of(jis, cloud))
     problems = tuple(problem for problem in found if problem is not None)
+    status = status_of(jis, edge, cloud, observed.gateway, problems, now)
     return Plan(
-        status=status_of(jis, edge, cloud, observed.gateway, problems, now),
+        status=status,
         workloads=(gateway,) if gateway is not None else (),
         keep=frozenset({gateway_name(jis)}),
         create=made(jis, edge, cloud),
         update=respelled(edge, cloud),
         delete=superseded(jis, edge, cloud, observed.owned, observed.gateway),
-        notices=once(jis, observed.capabilities),
+        notices=(*once(jis, observed.capabilities), *remarks.news(jis.status.notices, status.notices)),
         warn=any(problem.warn for problem in problems),
     )
 
@@ -100,31 +102,33 @@ def status_of(
     now: datetime,
 ) -> JointInferenceServiceStatus:
     """What is seen, as the status says it; what a gateway that is down has kept is still there."""
-    up, generation = is_up(seen), jis.metadata.generation
+    generation = jis.metadata.generation
     keeps, before = jis.spec.hard_example_mining.keep is not None, jis.status
     known = seen is not None and bool(seen.kept_path)
     wanted: tuple[Condition, ...] = (
-        *told(jis, edge, cloud, problems, up=up),
-        available(edge, cloud, up=up),
+        *told(jis, edge, cloud, problems, seen),
+        available(edge, cloud, seen),
         *layers(edge, cloud),
     )
     return JointInferenceServiceStatus(
-        url=f"http://{seen.host}:{seen.port}/v1/models/{jis.metadata.name}" if seen is not None and up else "",
+        url=url_of(jis, seen),
         edge_model=edge.status,
         cloud_model=cloud.status,
         node_name=(seen.node_name if seen is not None else "") or before.node_name,
         kept_path=(seen.kept_path if seen is not None and known else before.kept_path) if keeps else "",
-        kept_bytes=(about(seen.kept_bytes) if seen is not None and known else before.kept_bytes) if keeps else 0,
+        kept_bytes=(about(seen.kept_bytes, 3) if seen is not None and known else before.kept_bytes) if keeps else 0,
+        notices=remarks.remarks(seen),
         observed_generation=generation,
         last_handled_reconcile_at=requests.requested_at(jis),
         conditions=conditions.settle(wanted, before.conditions, generation, now),
     )
 
 
-def about(size: int) -> int:
-    """The size cut to three digits: a number that grows with each request must not make each request a write."""
-    unit: int = 10 ** max(0, len(str(size)) - 3)
-    return size // unit * unit
+def url_of(jis: JointInferenceService, seen: ServerStatus | None) -> str:
+    """Where the gateway answers, under the service's own name; empty while it does not."""
+    if seen is None or not urls.answers(seen):
+        return ""
+    return f"http://{urls.authority(seen.host, seen.port)}{urls.model_path(jis.metadata.name)}"
 
 
 def once(jis: JointInferenceService, capabilities: Capabilities) -> tuple[Notice, ...]:

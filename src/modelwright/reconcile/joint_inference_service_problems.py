@@ -9,7 +9,7 @@ import msgspec
 from modelwright.api.inference_model import InferenceModel, InferenceModelSpec
 from modelwright.api.joint_inference_service import JointInferenceService
 from modelwright.reconcile import conditions
-from modelwright.reconcile.joint_inference_service_sides import Side, secured
+from modelwright.reconcile.joint_inference_service_sides import Side
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,9 +78,9 @@ def is_being_deleted(_: JointInferenceService, side: Side) -> Problem | None:
 
 
 def wants_more_than_plain_requests(_: JointInferenceService, side: Side) -> Problem | None:
-    field = secured(side.seen) if side.seen is not None else ""
-    if not field:
+    if not side.unspoken:
         return None
+    field = side.unspoken
     text = f"InferenceModel {side.name} asks for {field}, which the gateway does not speak: remove {field} from it"
     return Problem(reason="NotImplemented", message=text, stalled=True)
 
@@ -114,8 +114,24 @@ def does_not_answer(_: JointInferenceService, side: Side) -> Problem | None:
 def is_of_no_use_to_the_gateway(_: JointInferenceService, side: Side) -> Problem | None:
     if side.fault is None:
         return None
-    text = f"the gateway cannot use InferenceModel {side.name}: {side.fault.message}"
+    text = f"the gateway cannot use InferenceModel {side.name}: {side.fault.message}{way_there(side)}"
     return Problem(reason=side.fault.reason, message=text, stalled=not side.fault.retryable, warn=True)
+
+
+def way_there(side: Side) -> str:
+    """What to do where the address of the model is one of the cluster's own network, as the end of a sentence."""
+    if side.seen is None or side.seen.spec.deploy_to_layer != "cloud" or not is_inside(side.seen):
+        return ""
+    return (
+        f"; {side.url} is known inside the cluster alone, and a gateway at the edge is outside: "
+        f"have it exposed by service.type LoadBalancer or NodePort"
+    )
+
+
+def is_inside(model: InferenceModel) -> bool:
+    """Whether the model can be reached from inside the cluster only."""
+    ready = conditions.find(model.status.conditions, "Ready")
+    return model.spec.service.type == "ClusterIP" or (ready is not None and ready.reason == "NotExposed")
 
 
 def is_not_yet_what_is_inline(_: JointInferenceService, side: Side) -> Problem | None:

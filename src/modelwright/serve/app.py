@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from modelwright.http.asgi import (
     Answer,
+    Bodies,
     Message,
     Receive,
     RequestError,
     Send,
     allow,
     json_answer,
-    read_body,
     send_answer,
 )
 from modelwright.http.routes import Route, route_of
@@ -40,6 +40,7 @@ class App:
         self._pool = pool
         self._metrics = Metrics(registry, pool)
         self.draining = False
+        self._bodies = Bodies()
         self._inference = {"v2.infer": self._infer, "v1.predict": self._predict}
         self._pages: dict[str, Callable[[Route], Answer]] = {
             "healthz": lambda _: Answer(b"ok\n", content_type=b"text/plain"),
@@ -62,7 +63,7 @@ class App:
         except RequestError as error:
             response = json_answer({"error": error.message}, error.status, error.headers)
         except Exception:
-            log.exception("a request to %s failed", scope["path"])
+            log.exception("a request to %r failed", scope["path"])
             response = json_answer({"error": "the server failed to answer this request; its log says why"}, 500)
         await send_answer(send, response)
         if route is not None and route.verb in self._inference:
@@ -77,7 +78,7 @@ class App:
             allow(scope["method"], "POST")
             config = self._registry.config
             limit = config.max_request_bytes if config else DEFAULT_MAX_REQUEST_BYTES
-            return await infer(route, scope, await read_body(scope, receive, limit))
+            return await infer(route, scope, await self._bodies.read(scope, receive, limit))
         page = self._pages.get(route.verb)
         if page is None:
             method = route.verb.removeprefix("v1.")

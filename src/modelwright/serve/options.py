@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from modelwright.http.process import ProcessOptions
+from modelwright.http.options import ProcessOptions
 from modelwright.ports.errors import Invalid
 from modelwright.serve.config import ServerConfig, VersionConfig
 

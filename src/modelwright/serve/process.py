@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 
-from modelwright.http.process import Application, Process, start_log
+from modelwright.http.logs import start_log
+from modelwright.http.process import Application, Process
+from modelwright.ports.workloads import Failure
 from modelwright.serve.config import ServerConfig, read
 from modelwright.serve.model_dir import Watch, configurations
 from modelwright.serve.options import ServerOptions
@@ -76,7 +78,7 @@ class ServerProcess(Process):
 
     def state(self) -> ServerState:
         """What is served, and what became of each version."""
-        fault = self.fault
+        fault = self.trouble
         return ServerState(
             pid=os.getpid(),
             phase=self.phase,
@@ -86,6 +88,15 @@ class ServerProcess(Process):
             reason=fault.reason if fault else "",
             message=fault.message if fault else "",
         )
+
+    def failure(self) -> Failure:
+        """What is wrong with the configuration, else with the version that it wants or another one."""
+        failed = [state for state in self._registry.states.values() if state.state == "failed"]
+        if self.fault is not None or not failed:
+            return super().failure()
+        config = self._registry.config
+        state = min(failed, key=lambda state: config is None or state.version != config.default_version)
+        return Failure(state.reason, f"version {state.version}: {state.message}")
 
     def _configurations(self) -> tuple[list[ServerConfig], str]:
         """What to serve, the best first, and the digest of the file that says so."""

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from modelwright.agent.job import TERMINATION_VARIABLE
+from modelwright.agent.ending import TERMINATION_VARIABLE
 from modelwright.ports.job import TASK_VARIABLE
 
 

@@ -41,7 +41,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         words = verbs.add_parser(verb)
         words.add_argument("--name", default="dev", type=names.check_name, help="which cluster (default: dev)")
         if verb == "enter":
-            words.add_argument("node", choices=names.NODES)
+            words.add_argument("node", choices=names.ALL_NODES)
             words.add_argument("command", nargs=argparse.REMAINDER)
     return parser.parse_args(arguments)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -48,9 +48,19 @@ def container_processes(name: str, container: str) -> set[int]:
     return _living(_tracking(name).rglob(f"{container}/cgroup.procs"))
 
 
+def node_processes(name: str, node: str) -> set[int]:
+    """The living processes of all containers of a node."""
+    return _living((_tracking(name) / node).rglob("cgroup.procs"))
+
+
 def kill(name: str) -> None:
     """End every process of the cluster. Raises TimeoutError if some do not end."""
-    waiting.until(lambda: not _kill_once(name), f"the processes of cluster {name} to end")
+    end(lambda: processes(name))
+
+
+def end(living: Callable[[], set[int]]) -> None:
+    """Kill these processes until none lives, for new ones may come from them meanwhile. Raises TimeoutError."""
+    waiting.until(lambda: not _kill_once(living()), "processes to end")
 
 
 def remove(name: str) -> None:
@@ -121,9 +131,8 @@ def _alive(pid: int) -> bool:
     return threads > 1 or stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
-def _kill_once(name: str) -> set[int]:
-    """Kill what lives now; the processes that did, for new ones may have come from them meanwhile."""
-    living = processes(name)
+def _kill_once(living: set[int]) -> set[int]:
+    """Kill these; the same, for new ones may have come from them meanwhile."""
     for pid in living:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -134,7 +143,7 @@ def _kill_once(name: str) -> set[int]:
 
 def _is_removed(name: str, cluster: Path) -> bool:
     """Remove leaves first; the kernel may still be busy with a group that has just become empty."""
-    _kill_once(name)
+    _kill_once(processes(name))
     try:
         for folder, _, _ in os.walk(cluster, topdown=False):
             Path(folder).rmdir()

@@ -59,14 +59,37 @@ class Cluster(Kubernetes, frozen=True):
             yield from (json.loads(line) for line in lines if line.endswith("\n"))
 
     def nodes_ready(self) -> bool:
-        """True if every node has registered and is ready."""
+        """True if every node that a cluster starts with has registered and is ready."""
         path = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].status}"
-        return self.run("get", "nodes", "-o", path, check=False).split() == ["True"] * len(NODES)
+        return self.run("get", "nodes", *NODES, "-o", path, check=False).split() == ["True"] * len(NODES)
 
     def on_node(self, name: str, *command: str, stdin: str | None = None) -> str:
         """Run a command in the node's network and file system; what it printed. Raises CalledProcessError."""
         argv = [*node.enter(self.name, name), *command]
         return subprocess.run(argv, check=True, capture_output=True, text=True, input=stdin).stdout
+
+    def node(self, name: str) -> NodeState:
+        """Where a node is: also `edge-1`, which runs once `start_node` has been asked for it."""
+        return node.state_of(self.state.names, name)
+
+    def start_node(self, name: str) -> NodeState:
+        """Start those programs of a node that do not run, and wait until it has registered. Raises StartError.
+
+        `edge-1` has no network for Pods, so it stays NotReady, and runs Pods of the host's network all the same.
+        """
+        node.start(self.state.names, name)
+        health.wait(self.state.names, f"kubelet-{name}")
+        self.run("wait", "--for=create", f"node/{name}", "--timeout=60s")
+        return self.node(name)
+
+    def kill_node(self, name: str) -> None:
+        """Kill kubelet, containerd and all containers of a node, as when its power fails; `start_node` starts it."""
+        node.stop(self.state.names, name)
+
+    def kill_containers(self, name: str) -> None:
+        """Kill all containers of a node. Its kubelet, if it runs, starts them again."""
+        for pid in cgroups.node_processes(self.name, name):
+            _kill(pid)
 
     def cut(self, name: str) -> None:
         """Pull the node's cable: nothing reaches it or leaves it, and what runs on it goes on."""
@@ -105,7 +128,11 @@ class Cluster(Kubernetes, frozen=True):
     def kill_container(self, namespace: str, pod: str, container: str) -> None:
         """Kill a container's processes, as the kernel does when memory is short; the kubelet starts it again."""
         for pid in self.container_processes(namespace, pod, container):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            _kill(pid)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:  # it has ended
+        pass

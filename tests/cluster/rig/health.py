@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.cluster.rig import processes, state
-from tests.cluster.rig.names import NODES, Names
+from tests.cluster.rig.names import ALL_NODES, Names
 
 HEALTH_PORTS = {"kubelet": 10248, "kube-proxy": 10256}
 
@@ -21,10 +21,10 @@ def wait(cluster: Names, program: str) -> None:
 
 def is_healthy(cluster: Names, program: str) -> bool:
     """True once the program does its work; of one that cannot be asked, once it listens, or at once."""
-    for node in NODES:
+    for node in ALL_NODES:
         kind = program.removesuffix(f"-{node}")
         if kind in HEALTH_PORTS:
-            return _answers(f"http://{cluster.node_address(NODES.index(node))}:{HEALTH_PORTS[kind]}/healthz")
+            return _answers(f"http://{cluster.node_address(ALL_NODES.index(node))}:{HEALTH_PORTS[kind]}/healthz")
         if kind == "containerd":
             return _listens_at(socket.AF_UNIX, _containerd_socket(cluster, node))
     match program:

@@ -25,7 +25,7 @@ from tests.cluster.rig import (
 )
 from tests.cluster.rig.cluster import Cluster
 from tests.cluster.rig.control_plane import ControlPlane
-from tests.cluster.rig.names import NODES, Names
+from tests.cluster.rig.names import ALL_NODES, NODES, Names
 from tests.contract.pki import Authority
 
 
@@ -81,7 +81,7 @@ def _plan(name: str) -> Names:
     with numbers.only_one():
         cluster = Names(name=name, number=numbers.free_number())
         state.folder(name).mkdir(mode=0o700)
-        cgroups.create(name, NODES)
+        cgroups.create(name, ALL_NODES)
         network.make_switch(cluster)
     return cluster
 
@@ -93,8 +93,9 @@ def _start(cluster: Names, programs: Path) -> Cluster:
     plane = ControlPlane(cluster, plane_folder, programs, Authority(plane_folder))
     open_registry, private_registry = registries.start(cluster, folder)
     volumes = storage.start_server(cluster, folder / "nfs")
-    for index, name in enumerate(NODES):
-        node.make(cluster, name, index, plane, (open_registry, private_registry))
+    for name in ALL_NODES:
+        node.make(cluster, name, plane, (open_registry, private_registry))
+    for name in NODES:
         storage.equip(cluster, name)
     with ThreadPoolExecutor() as pool:
         pushed = pool.submit(_push_images, cluster, open_registry.host)
@@ -107,7 +108,7 @@ def _start(cluster: Names, programs: Path) -> Cluster:
             folder=str(folder),
             programs=str(programs),
             kubeconfig=str(kubeconfig),
-            nodes=tuple(_node_state(cluster, index, name) for index, name in enumerate(NODES)),
+            nodes=tuple(node.state_of(cluster, name) for name in NODES),
             registry=open_registry,
             private_registry=private_registry,
             audit_log=str(plane.audit_log),
@@ -121,10 +122,6 @@ def _start(cluster: Names, programs: Path) -> Cluster:
     storage.wait(cluster, folder / "nfs")
     state.write(made.state)
     return made
-
-
-def _node_state(cluster: Names, index: int, name: str) -> state.NodeState:
-    return state.NodeState(name, cluster.node_address(index), str(node.root(cluster.name, name)))
 
 
 def _push_images(cluster: Names, registry: str) -> None:

@@ -7,6 +7,10 @@ import re
 import msgspec
 
 NODES = ("cloud-0", "edge-0")
+"""The nodes that every cluster starts with."""
+BARE_NODE = "edge-1"
+"""An edge node as it is delivered: no network for Pods, no kube-proxy. It is started by who needs it."""
+ALL_NODES = (*NODES, BARE_NODE)
 NUMBERS = range(78, 250)
 PORTS_PER_CLUSTER = 10
 SERVICE_SUBNET = "10.96.0.0/16"

@@ -29,7 +29,7 @@ def make_switch(cluster: Names) -> None:
 
 
 def connect_node(cluster: Names, node: str, index: int, holder: int) -> None:
-    """Link the node whose namespaces the process `holder` keeps, and tell it the ways to the other nodes' Pods."""
+    """Link the node whose namespaces the process `holder` keeps, and tell it the ways to other nodes' Pods."""
     switch = processes.pid_of(cluster.name, SWITCH)
     _ip("link", "add", node, "type", "veth", "peer", "name", "eth0", "netns", str(holder), inside=switch)
     _ip("link", "set", node, "master", "bridge", "up", inside=switch)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cluster.rig import health, network, node_config, processes, state
+from tests.cluster.rig import cgroups, health, names, network, node_config, processes, state
 from tests.cluster.rig.control_plane import ControlPlane
-from tests.cluster.rig.names import NODES, Names
+from tests.cluster.rig.names import ALL_NODES, Names
 
 ROOT_SCRIPT = Path(__file__).with_name("node_root.sh")
 HOME = "opt/node"
@@ -27,9 +27,14 @@ def enter(cluster: str, node: str) -> list[str]:
     return ["nsenter", f"--target={holder}", "--uts", "--net", "--mount", "env", *_environment()]
 
 
-def make(cluster: Names, node: str, index: int, plane: ControlPlane, registries: Sequence[state.RegistryState]) -> None:
+def state_of(cluster: Names, node: str) -> state.NodeState:
+    """Where the node is."""
+    return state.NodeState(node, cluster.node_address(ALL_NODES.index(node)), str(root(cluster.name, node)))
+
+
+def make(cluster: Names, node: str, plane: ControlPlane, registries: Sequence[state.RegistryState]) -> None:
     """Make the node's file system and network; its programs are started by `start`."""
-    folder = root(cluster.name, node)
+    folder, index = root(cluster.name, node), ALL_NODES.index(node)
     for name in (*MADE, *VAR):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "var/run").symlink_to("/run")
@@ -56,16 +61,56 @@ def make(cluster: Names, node: str, index: int, plane: ControlPlane, registries:
 
 
 def start(cluster: Names, node: str) -> None:
-    """Start the node's programs, in their order. Raises StartError if containerd is not ready in time."""
-    inside = enter(cluster.name, node)
-    processes.start(cluster.name, f"containerd-{node}", [*inside, "containerd", f"--config=/{HOME}/containerd.toml"])
-    health.wait(cluster, f"containerd-{node}")
-    processes.start(cluster.name, f"kubelet-{node}", [*inside, *_kubelet(cluster, node)])
-    processes.start(cluster.name, f"kube-proxy-{node}", [*inside, "kube-proxy", f"--config=/{HOME}/kube-proxy.yaml"])
+    """Start those of the node's programs that do not run, in their order. Raises StartError if containerd is not ready
+    in time."""
+    for program, command in _programs(cluster, node).items():
+        if not is_running(cluster.name, program):
+            processes.start(cluster.name, program, [*enter(cluster.name, node), *command])
+            if program.startswith("containerd"):
+                health.wait(cluster, program)
+
+
+def stop(cluster: Names, node: str) -> None:
+    """Kill all that runs on the node, its containers and those who could start them again before all others."""
+    for program in reversed(_programs(cluster, node)):
+        if is_running(cluster.name, program):
+            processes.stop(cluster.name, program, kill=True)
+    cgroups.end(lambda: cgroups.node_processes(cluster.name, node) | _shims(cluster.name, node))
+
+
+def is_running(cluster: str, program: str) -> bool:
+    """False also for a program that was never started."""
+    return program in processes.started(cluster) and processes.is_running(cluster, program)
+
+
+def _programs(cluster: Names, node: str) -> dict[str, list[str]]:
+    found = {
+        f"containerd-{node}": ["containerd", f"--config=/{HOME}/containerd.toml"],
+        f"kubelet-{node}": _kubelet(cluster, node),
+        f"kube-proxy-{node}": ["kube-proxy", f"--config=/{HOME}/kube-proxy.yaml"],
+    }
+    if node == names.BARE_NODE:
+        found.pop(f"kube-proxy-{node}")
+    return found
+
+
+def _shims(cluster: str, node: str) -> set[int]:
+    """The processes that containerd has left beside the containers: all that see the node's mounts, but for those that
+    the cluster was asked to start."""
+    asked = {processes.pid_of(cluster, name) for name in processes.started(cluster)}
+    mounts = _mounts(processes.pid_of(cluster, node))
+    return {pid for pid in cgroups.processes(cluster) - asked if _mounts(pid) == mounts}
+
+
+def _mounts(pid: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/ns/mnt").readlink())
+    except OSError:  # it has ended
+        return f"none of {pid}"
 
 
 def _kubelet(cluster: Names, node: str) -> list[str]:
-    address = cluster.node_address(NODES.index(node))
+    address = cluster.node_address(ALL_NODES.index(node))
     files = [f"--config=/{HOME}/kubelet.yaml", f"--kubeconfig=/{HOME}/kubelet.conf"]
     return ["kubelet", *files, f"--hostname-override={node}", f"--node-ip={address}"]
 

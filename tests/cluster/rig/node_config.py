@@ -33,7 +33,9 @@ def write(
     """Write all of it into `folder`, which the node sees as /opt/node."""
     folder.mkdir(parents=True)
     _write_sysctls(folder / "sysctl")
-    _write_pod_network(folder / "cni", cluster.pod_subnet(index))
+    (folder / "cni").mkdir()
+    if node != names.BARE_NODE:
+        _write_pod_network(folder / "cni", cluster.pod_subnet(index))
     for registry in registries:
         _write_registry(folder / "registries" / registry.host, registry)
     shutil.copy(plane.authority.ca_file, folder / "ca.crt")
@@ -54,7 +56,6 @@ def _write_sysctls(folder: Path) -> None:
 
 
 def _write_pod_network(folder: Path, subnet: str) -> None:
-    folder.mkdir()
     ranges, routes = [[{"subnet": subnet}]], [{"dst": "0.0.0.0/0"}]
     addresses = {"type": "host-local", "dataDir": "/run/cni-addresses", "ranges": ranges, "routes": routes}
     bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True, "hairpinMode": True}

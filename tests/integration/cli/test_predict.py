@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import http.server
 import json
+import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.pki import Authority
 from tests.integration.apiserver.kubectl import Kubectl
 from tests.integration.cli.support import DEADLINE_SECONDS, Cli
 
@@ -18,8 +22,16 @@ JSON = dict[str, Any]
 class Answering(http.server.BaseHTTPRequestHandler):
     """Gives back what it was sent; a path that begins with /joint is answered as a gateway does."""
 
+    token = ""
+
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.token and self.headers["Authorization"] != f"Bearer {self.token}":
+            self.send_response(401)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+            return
         answer = json.dumps({"predictions": json.loads(body)["instances"], "path": self.path}).encode()
         self.send_response(200)
         if self.path.startswith("/joint"):
@@ -32,16 +44,29 @@ class Answering(http.server.BaseHTTPRequestHandler):
         """Tests look at the answers."""
 
 
-@pytest.fixture
-def url() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+class Secured(Answering):
+    token = "right"
+
+
+@contextmanager
+def answering(handler: type[Answering], context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """A server on loopback; its port."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if context is not None:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield server.server_port
         finally:
             server.shutdown()
             thread.join()
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with answering(Answering) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def apply(cli: Cli, kind: str, api_version: str, spec: JSON) -> None:
@@ -100,3 +125,32 @@ def test_another_kind_is_refused(cli: Cli) -> None:
     told = cli.fail("predict", "mv/digits", "--data", "[[1]]", code=2)
     assert "is no InferenceModel or JointInferenceService" in " ".join(told.replace("│", " ").split())
     assert "not found" in cli.fail("predict", "jis/nobody", "--data", "[[1]]")
+
+
+def test_a_model_that_asks_for_a_token_over_tls_is_asked_with_both(cli: Cli, kubectl: Kubectl, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("model"))
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
+    right.write_text("right\n")
+    wrong.write_text("wrong\n")
+    both(cli)
+    ask = ("predict", "inferencemodel/digits", "--data", "[[1, 2]]")
+    trusting = ("--ca-file", str(authority.ca_file))
+    with answering(Secured, context) as port:
+        set_url(kubectl, "infm", f"https://127.0.0.1:{port}/v1/models/m")
+        told = cli.run(*ask, *trusting, "--token-file", str(right))
+        assert json.loads(told)["predictions"] == [[1, 2]]
+        assert "asks for a token" in cli.fail(*ask, *trusting)
+        assert "knows another token" in cli.fail(*ask, *trusting, "--token-file", str(wrong))
+        assert "certificate verify failed" in cli.fail(*ask, "--token-file", str(right))
+        told = cli.fail(*ask, *trusting, "--token-file", str(right), "--server-name", "other.example.com")
+        assert "other.example.com" in told
+
+
+def test_files_that_are_no_token_and_no_certificate_are_a_usage_error(cli: Cli, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    for option in ("--token-file", "--ca-file"):
+        for file in (empty, tmp_path / "missing"):
+            assert str(file.name) in cli.fail("predict", "digits", "--data", "[[1]]", option, str(file), code=2)

@@ -83,7 +83,7 @@ class Server:
 
     def __init__(self, folder: Path, number: int, arguments: list[str], fd: int | None = None, **env: str) -> None:
         self.log, out = folder / f"log-{number}.txt", folder / f"out-{number}.txt"
-        self._out = out
+        self.out = out
         with self.log.open("wb") as log, out.open("wb") as stdout:
             self.popen = subprocess.Popen(
                 [sys.executable, "-m", *arguments],
@@ -97,7 +97,8 @@ class Server:
     def port(self) -> int:
         def line() -> str:
             assert self.popen.poll() is None, self.log.read_text()
-            return self._out.read_text()
+            lines = self.out.read_text().splitlines(keepends=True)
+            return next((line for line in lines if line.startswith("ready ") and line.endswith("\n")), "")
 
         return int(wait_for(line, "the line that says ready").rpartition(":")[2])
 
@@ -150,7 +151,10 @@ class Site:
     def configure(self, edge: int | str = "", cloud: int | str = "", **rest: Any) -> None:
         """Writes the gateway's configuration, whole at once; models are given by port or URL."""
         urls = [f"http://127.0.0.1:{each}/v1/models/m" if isinstance(each, int) else each for each in (edge, cloud)]
-        content = {"name": "joint", "edge": {"url": urls[0]}, "cloud": {"url": urls[1]}, "timeoutSeconds": 30, **rest}
+        self.write({"name": "joint", "edge": {"url": urls[0]}, "cloud": {"url": urls[1]}, "timeoutSeconds": 30, **rest})
+
+    def write(self, content: Any) -> None:
+        """Writes the gateway's configuration, whole at once."""
         temporary = self.folder / "gateway.new"
         temporary.write_text(json.dumps(content))
         temporary.replace(self.config)
@@ -181,6 +185,13 @@ class Gateway:
     @property
     def state(self) -> GatewayState:
         return msgspec.json.decode(self._state.read_bytes(), type=GatewayState)
+
+    @property
+    def reports(self) -> list[GatewayState]:
+        """The states that it has printed."""
+        lines = self.server.out.read_text().splitlines(keepends=True)
+        whole = [line for line in lines if line.startswith("{") and line.endswith("\n")]
+        return [msgspec.json.decode(line, type=GatewayState) for line in whole]
 
     def shows(self, condition: Callable[[GatewayState], Any], what: str) -> GatewayState:
         """Waits for a state; fails with the log if the process ends first."""

@@ -65,11 +65,13 @@ class ServerProcess:
         arguments: tuple[str, ...],
         fd: int | None = None,
         env: dict[str, str] | None = None,
+        listen: bool = True,
     ) -> None:
         self.state_path = site.folder / f"state-{index}.json"
         self.log = site.folder / f"log-{index}.txt"
         self.out = site.folder / f"out-{index}.txt"
         place = ["--listen", "127.0.0.1:0"] if fd is None else ["--fd", str(fd)]
+        place = place if listen else []
         command = [sys.executable, "-m", "modelwright.serve", "--config", str(site.config)]
         with self.log.open("wb") as log, self.out.open("wb") as out:
             self.popen = subprocess.Popen(
@@ -104,8 +106,30 @@ class ServerProcess:
 
     @property
     def port(self) -> int:
-        line = wait_for(self.out.read_text, "the line that says ready")
-        return int(line.rpartition(":")[2])
+        """Once it says that it is ready."""
+        return self._port(self.out, "ready ")
+
+    @property
+    def early_port(self) -> int:
+        """As soon as it listens, with a model or without."""
+        return self._port(self.log, "listening on ")
+
+    def _port(self, file: Path, said: str) -> int:
+        def line() -> str:
+            assert self.popen.poll() is None, self.log.read_text()
+            lines = file.read_text().splitlines(keepends=True)
+            return next((line for line in lines if said in line and line.endswith("\n")), "")
+
+        return int(wait_for(line, said).rpartition(":")[2])
+
+    @property
+    def reports(self) -> list[ServerState]:
+        """The states that it has printed."""
+        import msgspec
+
+        lines = self.out.read_text().splitlines(keepends=True)
+        whole = [line for line in lines if line.startswith("{") and line.endswith("\n")]
+        return [msgspec.json.decode(line, type=ServerState) for line in whole]
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.popen.send_signal(number)

@@ -179,7 +179,7 @@ def test_an_address_that_is_taken_ends_the_start(site: Any, listener: socket.soc
     process = site.start("--listen", f"127.0.0.1:{listener.getsockname()[1]}")
     assert process.exit() == 1
     assert "choose another port" in process.log.read_text()
-    assert (process.state.phase, process.state.reason) == ("failed", "PortTaken")
+    assert (process.state.phase, process.state.reason) == ("failed", "PortInUse")
 
 
 def test_a_server_outlives_its_parent(site: Any, listener: socket.socket, client: Any, until: Any) -> None:

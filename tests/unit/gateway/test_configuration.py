@@ -121,10 +121,10 @@ def test_any_other_url_is_refused(url: str) -> None:
 
 
 def test_by_hand_the_name_is_the_edge_models() -> None:
-    found = config_by_hand(GatewayOptions(edge=URL, cloud="http://h/v1/models/big"))
+    found = config_by_hand(GatewayOptions(edge=ModelConfig(URL), cloud=ModelConfig("http://h/v1/models/big")))
     assert found.name == "m"
     with pytest.raises(Invalid, match="--edge URL and --cloud URL"):
-        config_by_hand(GatewayOptions(edge=URL))
+        config_by_hand(GatewayOptions(edge=ModelConfig(URL)))
 
 
 # In force -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tests.unit.kubernetes_workloads.support import JSON, at, container, termina
 from modelwright.adapters.kubernetes.access import Access
 from modelwright.adapters.kubernetes.client import KubernetesClient
 from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads
-from modelwright.adapters.kubernetes.workloads.attend import last_progress
+from modelwright.adapters.kubernetes.workloads.progress_lines import last_progress
 from modelwright.ports.errors import Forbidden, NotFound
 from modelwright.ports.workloads import BuildImage, Claim, Owner, Progress, Task, TaskStatus
 

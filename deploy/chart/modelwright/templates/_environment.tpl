@@ -62,7 +62,43 @@
 - name: MODELWRIGHT_ALLOW_NFS_SERVER
   value: {{ join "," . | quote }}
 {{- end }}
+{{- include "modelwright.servingEnvironment" . | nindent 0 }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "modelwright.servingEnvironment" -}}
+- name: MODELWRIGHT_SERVING
+  value: {{ .Values.serving.enabled | quote }}
+{{- if .Values.serving.enabled }}
+{{- $images := .Values.serving.images }}
+- name: MODELWRIGHT_GATEWAY_IMAGE
+  value: {{ $images.gateway | default (include "modelwright.imageBeside" (dict "root" . "name" "gateway")) | quote }}
+- name: MODELWRIGHT_ONNX_IMAGE
+  value: {{ $images.onnx | default (include "modelwright.imageBeside" (dict "root" . "name" "server-onnx")) | quote }}
+- name: MODELWRIGHT_SKLEARN_IMAGE
+  value: {{ $images.sklearn | default (include "modelwright.imageBeside" (dict "root" . "name" "server-sklearn")) | quote }}
+- name: MODELWRIGHT_TENSORFLOW_SERVER
+  value: {{ .Values.serving.tensorflow }}
+{{- if $images.tensorflow }}
+- name: MODELWRIGHT_TENSORFLOW_IMAGE
+  value: {{ $images.tensorflow | quote }}
+{{- else if eq .Values.serving.tensorflow "modelwright" }}
+- name: MODELWRIGHT_TENSORFLOW_IMAGE
+  value: {{ include "modelwright.imageBeside" (dict "root" . "name" "server-tensorflow") | quote }}
+{{- end }}
+{{- with .Values.serving.imagePullSecrets }}
+- name: MODELWRIGHT_SERVER_PULL_SECRET
+  value: {{ join "," . | quote }}
+{{- end }}
+- name: MODELWRIGHT_EDGE_FOLDER
+  value: {{ .Values.serving.edgeFolder | quote }}
+- name: MODELWRIGHT_IMAGE_VOLUMES
+  value: {{ .Values.serving.imageVolumes | quote }}
+- name: MODELWRIGHT_PROGRESS_DEADLINE
+  value: {{ printf "%ds" (int64 .Values.serving.progressDeadlineSeconds) | quote }}
+- name: MODELWRIGHT_CLUSTER_DOMAIN
+  value: {{ .Values.clusterDomain | quote }}
 {{- end }}
 {{- end -}}

@@ -26,6 +26,12 @@
 {{- end -}}
 {{- end -}}
 
+{{/* An image beside the operator's: the same repository with another last part, and the same tag. */}}
+{{- define "modelwright.imageBeside" -}}
+{{- $folder := dir .root.Values.image.repository -}}
+{{- if ne $folder "." }}{{ $folder }}/{{ end }}{{ .name }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}
+{{- end -}}
+
 {{- define "modelwright.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}

@@ -225,13 +225,19 @@ class KubernetesClient:
         uid: str = "",
         version: str = "",
         propagation: Propagation = "Background",
+        grace_seconds: int | None = None,
         dry_run: bool = False,
     ) -> JSON:
-        """Only if uid and version are these, where given: else Conflict. Raises NotFound. The object, or a Status."""
+        """Only if uid and version are these, where given: else Conflict. Raises NotFound. The object, or a Status.
+
+        `grace_seconds` is for Pods: how long one has to end, None as it says itself.
+        """
         preconditions = {name: value for name, value in {"uid": uid, "resourceVersion": version}.items() if value}
         options: JSON = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if preconditions:
             options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
         if dry_run:
             options["dryRun"] = ["All"]
         params = {"dryRun": "All"} if dry_run else {}

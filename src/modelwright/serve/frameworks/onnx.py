@@ -52,6 +52,7 @@ class OnnxFramework:
             from onnxruntime.capi import onnxruntime_pybind11_state as native
         except ImportError as error:
             raise missing_library("onnx", error) from error
+        onnxruntime.disable_telemetry_events()  # what a server is asked, and with which models, is its owner's alone
         file = only_file(find_files(path, (".onnx",)), path, "*.onnx")
         try:
             session = onnxruntime.InferenceSession(

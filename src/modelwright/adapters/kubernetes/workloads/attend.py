@@ -11,15 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-import msgspec
-
 from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
-from modelwright.adapters.kubernetes.workloads import events, logs, status, waiting
+from modelwright.adapters.kubernetes.workloads import events, logs, progress_lines, status, waiting
 from modelwright.adapters.kubernetes.workloads.kinds import PODS, Changed, Job, Pod
 from modelwright.adapters.kubernetes.workloads.render_native import CONTAINER
 from modelwright.adapters.kubernetes.workloads.tasks import Key, Mirrors, Note, Tasks
 from modelwright.ports.errors import ModelwrightError
-from modelwright.ports.workloads import Failure, Owner, Progress
+from modelwright.ports.workloads import Failure, Owner
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +31,6 @@ NOT_STARTED_SECONDS = 5.0
 DIAGNOSE_SECONDS = 20.0
 REFUSED_SECONDS = 5.0
 TAIL_LINES = 20
-MOST_BYTES = 2**63 - 1
-
-_PROGRESS = msgspec.json.Decoder(Progress)
 
 
 class Attendant:
@@ -125,7 +120,7 @@ class Attendant:
         note.look_at = now + max(POLL_SECONDS, TICK_SECONDS * len(self._tasks.open) / REQUESTS_A_TICK)
         if not any(each.name == CONTAINER and each.state.running for each in pod.status.containers):
             return
-        progress = last_progress(await logs.last_lines(self._client, pod, CONTAINER, TAIL_LINES))
+        progress = progress_lines.last_progress(await logs.last_lines(self._client, pod, CONTAINER, TAIL_LINES))
         if progress is not None and progress != note.progress:
             note.progress = progress
             self._changed(uid)
@@ -158,16 +153,3 @@ class Attendant:
         if found is not None and (before is None or before.reason != found.reason):
             note.about, note.hint = about.metadata.uid, found
             self._changed(uid)
-
-
-def last_progress(text: bytes) -> Progress | None:
-    """The last line that tells how far a build is; one that cannot be true tells nothing."""
-    for line in reversed(text.splitlines()):
-        if line.startswith(b"{"):
-            try:
-                told = _PROGRESS.decode(line)
-            except (msgspec.DecodeError, RecursionError):
-                continue
-            if 0 <= told.bytes_done <= MOST_BYTES and 0 <= told.bytes_total <= MOST_BYTES:
-                return told
-    return None

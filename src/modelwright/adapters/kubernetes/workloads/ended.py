@@ -79,7 +79,7 @@ def _of_container(name: str, ended: Terminated, pod: Pod) -> Failure:
             retryable=True,
         )
     if ended.reason in ("StartError", "ContainerCannotRun"):
-        text = f"the container {name} could not be started: {_shown(ended.message)}"
+        text = f"the container {name} could not be started: {shown(ended.message)}"
         return Failure(reason="ContainerNotStarted", message=text, retryable=True)
     return _of_pod(pod) or _of_words(name, ended)
 
@@ -88,13 +88,13 @@ def _of_pod(pod: Pod) -> Failure | None:
     """Where Kubernetes itself has ended it, such as Evicted."""
     if not pod.status.reason:
         return None
-    text = f"the Pod of the build was ended by Kubernetes ({pod.status.reason}): {_shown(pod.status.message)}"
+    text = f"the Pod of the build was ended by Kubernetes ({pod.status.reason}): {shown(pod.status.message)}"
     return Failure(reason="Evicted", message=text, retryable=True)
 
 
 def _of_words(name: str, ended: Terminated) -> Failure:
     text = f"the container {name} ended with exit code {ended.exit_code}"
-    text += f": {_shown(ended.message)}" if ended.message else " and has printed nothing"
+    text += f": {shown(ended.message)}" if ended.message else " and has printed nothing"
     if name == KANIKO:
         for pattern, reason in _REFUSED:
             if pattern.search(ended.message):
@@ -102,6 +102,7 @@ def _of_words(name: str, ended: Terminated) -> Failure:
     return Failure(reason="BuildFailed", message=text, retryable=True)
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """The end of what was printed, without what would move a terminal's cursor."""
     text = plain(text.strip())
     return text if len(text) <= SHOWN else f"...{text[-SHOWN:]}"

@@ -17,7 +17,9 @@ _LIMIT = 100
 _TRY = re.compile(r'^Error creating: (pods "[^"]*" is )?')
 
 
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
+class Warned(msgspec.Struct, frozen=True, rename="camel"):
+    """A Warning about an object."""
+
     type: str = ""
     reason: str = ""
     message: str = ""
@@ -30,12 +32,12 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
         return at.timestamp() if at is not None else 0.0
 
 
-_DECODER = msgspec.json.Decoder(_Event)
+_DECODER = msgspec.json.Decoder(Warned)
 
 
 async def job_failure(client: KubernetesClient, namespace: str, uid: str) -> Failure | None:
     """Why a Job makes no Pod. Raises what the client raises."""
-    for event in await _warnings(client, namespace, uid):
+    for event in await warnings(client, namespace, uid):
         if event.reason == "FailedCreate":
             return pod_refused(namespace, event.message)
     return None
@@ -48,14 +50,14 @@ async def pod_failure(
 
     Raises what the client raises.
     """
-    warnings = await _warnings(client, namespace, uid)
-    mounts = [event.message for event in warnings if event.reason in ("FailedMount", "FailedAttachVolume")]
+    found = await warnings(client, namespace, uid)
+    mounts = [event.message for event in found if event.reason in ("FailedMount", "FailedAttachVolume")]
     lasting = [said for said in mounts if not mount_words.heals(said)]
     # The kubelet also sums up that it has waited in vain, without saying for what.
     for said in sorted(lasting, key=mount_words.is_summary):
         message = mount_words.cannot_be_mounted(said, volume, node)
         return Failure(reason="MountFailed", message=message, retryable=True)
-    for event in warnings:
+    for event in found:
         if event.reason == "FailedCreatePodSandBox":
             message = f"the node cannot begin the Pod: {event.message}"
             return Failure(reason="PodSandboxFailed", message=message, retryable=True)
@@ -77,10 +79,10 @@ def pod_refused(namespace: str, message: str) -> Failure:
     return Failure(reason="PodNotCreated", message=text, retryable=True)
 
 
-async def _warnings(client: KubernetesClient, namespace: str, uid: str) -> list[_Event]:
+async def warnings(client: KubernetesClient, namespace: str, uid: str) -> list[Warned]:
     """The Warnings about this object, newest first."""
     where = Selection(namespace=namespace, fields=f"involvedObject.uid={uid},type=Warning")
-    found: list[_Event] = []
+    found: list[Warned] = []
     async for page in client.pages(EVENTS, where, limit=_LIMIT):
         found += map(_DECODER.decode, page.items)
     return sorted(found, key=lambda event: event.at, reverse=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -25,15 +26,32 @@ class Labels(msgspec.Struct, frozen=True, gc=False):
     managed_by: str = msgspec.field(default="", name="app.kubernetes.io/managed-by")
     owner_uid: str = msgspec.field(default="", name="modelwright.dev/owner-uid")
     job_name: str = msgspec.field(default="", name="batch.kubernetes.io/job-name")
+    server: str = msgspec.field(default="", name="modelwright.dev/server")
+    layer: str = msgspec.field(default="", name="modelwright.dev/layer")
+    component: str = msgspec.field(default="", name="app.kubernetes.io/component")
+    kept_of: str = msgspec.field(default="", name="modelwright.dev/kept-of")
+    """Of what stands for the models that a server has kept on a node, while it has no Pod."""
 
 
 class Annotations(msgspec.Struct, frozen=True, gc=False):
-    """The owner, where it does not fit into labels."""
+    """The owner, where it does not fit into labels; of what serves, what it was made from and what it is told.
+
+    `rendered` is the digest of what was rendered, `version` the version that a Pod of the cloud answers with; `serve`
+    and `gateway` are those of `ports.serving`; `balancer_class` is the class of load balancer that was asked for.
+    """
 
     api_version: str = msgspec.field(default="", name="modelwright.dev/owner-api-version")
     kind: str = msgspec.field(default="", name="modelwright.dev/owner-kind")
     namespace: str = msgspec.field(default="", name="modelwright.dev/owner-namespace")
     name: str = msgspec.field(default="", name="modelwright.dev/owner-name")
+    rendered: str = msgspec.field(default="", name="modelwright.dev/rendered")
+    version: str = msgspec.field(default="", name="modelwright.dev/version")
+    serve: str = msgspec.field(default="", name="modelwright.dev/serve")
+    gateway: str = msgspec.field(default="", name="modelwright.dev/gateway")
+    image_volumes: str = msgspec.field(default="", name="modelwright.dev/image-volumes")
+    balancer_class: str = msgspec.field(default="", name="modelwright.dev/load-balancer-class")
+    node: str = msgspec.field(default="", name="modelwright.dev/node")
+    port: str = msgspec.field(default="", name="modelwright.dev/port")
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False):
@@ -47,6 +65,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", gc=False):
     name: str = ""
     uid: str = ""
     resource_version: str = "0"
+    generation: int = 0
     namespace: str = ""
     labels: Labels = Labels()
     annotations: Annotations = Annotations()
@@ -103,15 +122,20 @@ class ContainerState(msgspec.Struct, frozen=True, gc=False):
     terminated: Terminated | None = None
 
 
-class Container(msgspec.Struct, frozen=True, gc=False):
+class Container(msgspec.Struct, frozen=True, rename="camel", gc=False):
     name: str
     state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    ready: bool = False
+    restart_count: int = 0
 
 
 class PodState(msgspec.Struct, frozen=True, rename="camel", gc=False):
     phase: str = ""
     reason: str = ""
     message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    host_ip: str = msgspec.field(default="", name="hostIP")
     conditions: tuple[Condition, ...] | None = None
     init_container_statuses: tuple[Container, ...] | None = None
     container_statuses: tuple[Container, ...] | None = None
@@ -122,8 +146,13 @@ class PodState(msgspec.Struct, frozen=True, rename="camel", gc=False):
         return (self.init_container_statuses or ()) + (self.container_statuses or ())
 
 
+class SchedulingGate(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     node_name: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False):
@@ -180,12 +209,19 @@ Changed = Callable[[str], None]
 Child = Job | Pod | PersistentVolumeClaim | PersistentVolume
 
 
-def controller(child: Child) -> str:
+class Object(Protocol):
+    """What all have in common."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+def controller(child: Object) -> str:
     """The UID of what made it and looks after it, empty if nothing does."""
     return next((each.uid for each in child.metadata.owner_references if each.controller), "")
 
 
-def going(child: Child | None) -> bool:
+def going(child: Object | None) -> bool:
     """Whether it is not there, or is being deleted."""
     return child is None or child.metadata.deletion_timestamp is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from modelwright.adapters.kubernetes.client import JSON, Selection
-from modelwright.adapters.kubernetes.workloads.kinds import Annotations, Child, PersistentVolume, Pod
+from modelwright.adapters.kubernetes.workloads.kinds import Annotations, Child, Object, PersistentVolume, Pod
 from modelwright.ports.workloads import Owner
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -32,16 +32,19 @@ def metadata(owner: Owner, name: str, *, namespaced: bool = True) -> JSON:
     made: JSON = {"name": name, "labels": labels(owner), "annotations": owner_annotations(owner)}
     if namespaced:
         made["namespace"] = owner.namespace
-        made["ownerReferences"] = [
-            {
-                "apiVersion": owner.api_version,
-                "kind": owner.kind,
-                "name": owner.name,
-                "uid": owner.uid,
-                "controller": True,
-            }
-        ]
+        made["ownerReferences"] = [owner_reference(owner)]
     return made
+
+
+def owner_reference(owner: Owner) -> JSON:
+    """By which the garbage collector knows whose a child is."""
+    return {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": True,
+    }
 
 
 def owner_annotations(owner: Owner) -> dict[str, str]:
@@ -53,13 +56,13 @@ def owner_annotations(owner: Owner) -> dict[str, str]:
     }
 
 
-def owner_of(child: Child) -> Owner:
+def owner_of(child: Object) -> Owner:
     """Whom a child says that it is for: somebody in its own namespace, whatever it says."""
     said: Annotations = child.metadata.annotations
     return Owner(said.api_version, said.kind, namespace_of(child), said.name, child.metadata.labels.owner_uid)
 
 
-def namespace_of(child: Child) -> str:
+def namespace_of(child: Object) -> str:
     """The namespace that it is for: of a volume, the claim's."""
     return child.spec.claim_ref.namespace if isinstance(child, PersistentVolume) else child.metadata.namespace
 

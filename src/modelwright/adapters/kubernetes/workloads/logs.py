@@ -29,8 +29,8 @@ async def read(
     while (parts := current()) is not None:
         pod = parts.pod
         containers = pod.status.containers if pod is not None else ()
-        if pod is not None and number < len(containers) and _has_log(containers[number]):
-            async with aclosing(_one(client, pod, containers[number].name, follow=follow)) as chunks:
+        if pod is not None and number < len(containers) and has_log(containers[number]):
+            async with aclosing(one(client, pod, containers[number].name, follow=follow)) as chunks:
                 async for chunk in chunks:
                     yield chunk
             number += 1
@@ -40,11 +40,13 @@ async def read(
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def _has_log(container: Container) -> bool:
+def has_log(container: Container) -> bool:
+    """Whether it has begun."""
     return container.state.running is not None or container.state.terminated is not None
 
 
-async def _one(client: KubernetesClient, pod: Pod, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
+async def one(client: KubernetesClient, pod: Pod, container: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
+    """The log of one container; nothing if it has none after all."""
     path = PODS.path(pod.metadata.namespace, pod.metadata.name, "log")
     async with client.stream(path, {"container": container, "follow": follow}, headers={"Accept": "*/*"}) as stream:
         if stream.status in (BAD_REQUEST, NOT_FOUND):

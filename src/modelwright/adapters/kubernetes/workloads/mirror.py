@@ -14,11 +14,11 @@ import msgspec
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
 from modelwright.adapters.kubernetes.resource import Resource
 from modelwright.adapters.kubernetes.watch import Line, watch_once
-from modelwright.adapters.kubernetes.workloads.kinds import Child, Metadata
+from modelwright.adapters.kubernetes.workloads.kinds import Metadata, Object
 from modelwright.adapters.kubernetes.workloads.labels import OURS
 from modelwright.ports.errors import Expired, ModelwrightError, Unavailable
 
-C = TypeVar("C", bound=Child)
+C = TypeVar("C", bound=Object)
 Key = tuple[str, str]
 
 log = logging.getLogger(__name__)

@@ -20,6 +20,7 @@ NO_REPORT = Failure(
     "the operator's agent image may be of another version than the operator",
     retryable=True,
 )
+GATES = "ReadinessGatesNotReady"
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -65,9 +66,10 @@ def disrupted(pod: Pod) -> bool:
 
 
 def unreachable(pod: Pod) -> bool:
-    """Whether its node does not answer: then a Pod is called not ready although its containers were, which is never so
-    otherwise (ours have no readiness gates)."""
-    contradicted = condition(pod.status.conditions, "Ready", "False") is not None
+    """Whether its node does not answer: then a Pod is called not ready although its containers were. Else that is so
+    by readiness gates only, which load balancers add; there the kubelet says so."""
+    ready = condition(pod.status.conditions, "Ready", "False")
+    contradicted = ready is not None and ready.reason != GATES
     return contradicted and condition(pod.status.conditions, "ContainersReady") is not None
 
 

@@ -45,6 +45,12 @@ def failure(pod: Pod, now: datetime) -> Failure | None:
     return _unscheduled(unscheduled.message, now - (pod.metadata.creation_timestamp or now))
 
 
+def without_wrapping(message: str) -> str:
+    """The fault of an image or container alone. Kubernetes tells it in two ways by turns: once when it has tried, once
+    while it waits to try again."""
+    return _RPC.sub("", _AGAIN.sub("", message))
+
+
 def unbound(claim: PersistentVolumeClaim | None, now: datetime) -> Failure | None:
     """What keeps a build from a Job at all: its claim has no volume."""
     if claim is None or claim.metadata.deletion_timestamp is not None or claim.status.phase == BOUND:
@@ -64,8 +70,7 @@ def _of_container(container: Container) -> Failure | None:
     if waiting is None:
         return None
     if waiting.reason in IMAGE_FAULTS:
-        # Kubernetes tells it in two ways by turns: once when it has tried, once while it waits to try again.
-        text = _RPC.sub("", _AGAIN.sub("", waiting.message)) or "it was tried in vain"
+        text = without_wrapping(waiting.message) or "it was tried in vain"
         setting = "build.kanikoImage" if container.name == KANIKO else "build.image"
         message = (
             f"the image of the container {container.name} cannot be pulled: {text}; an admin says by the Helm values "

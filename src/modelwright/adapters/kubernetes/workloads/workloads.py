@@ -7,7 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
+import msgspec
+
 from modelwright.adapters.kubernetes.client import KubernetesClient
+from modelwright.adapters.kubernetes.servers import servers
+from modelwright.adapters.kubernetes.servers.servers import Servers
+from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads import logs
 from modelwright.adapters.kubernetes.workloads.attend import Attendant
 from modelwright.adapters.kubernetes.workloads.changes import Changes
@@ -26,15 +31,17 @@ VOLUMES = {HostPath: "hostPath", Nfs: "nfs", Efs: "efs"}
 
 
 class KubernetesWorkloads:
-    """Implements `Workloads` for builds; an async context manager, which follows the cluster while it is open.
+    """Implements `Workloads` for builds and, where `serving` says how, for servers; an async context manager, which
+    follows the cluster while it is open.
 
     What runs goes on when it is closed: the next one finds it. `owners` and `observe` wait until all objects have been
     listed once.
     """
 
-    def __init__(self, client: KubernetesClient, settings: JobSettings) -> None:
+    def __init__(self, client: KubernetesClient, settings: JobSettings, serving: ServerSettings | None = None) -> None:
         self._client = client
         self._settings = settings
+        self._serving = serving
         self._mirrors = Mirrors(client, self._changed, volumes=settings.storage_policy.create_volumes)
         self._tasks = Tasks(self._mirrors)
         self._children = Children(client, settings, self._mirrors, self._tasks.clock, self._remember)
@@ -45,13 +52,17 @@ class KubernetesWorkloads:
         self._making, self._made_at = 0, 0.0
         self._clearing = Clearing(self._clear, self._busy)
         self._tasks.leaves = self._clearing.holds
+        self._servers: Servers | None = None
+        if serving is not None:
+            pods, clock = self._mirrors.pods, self._tasks.clock
+            self._servers = Servers(client, serving, pods, clock, self._changed, self._remember)
         self._running: list[asyncio.Task[None]] = []
 
     @property
     def capabilities(self) -> Capabilities:
         """What the admin's settings allow."""
         made = frozenset(VOLUMES.values()) if self._settings.storage_policy.create_volumes else frozenset()
-        return Capabilities(
+        here = Capabilities(
             containers=True,
             storage=made | {"claim"},
             frameworks=frozenset(),
@@ -59,12 +70,19 @@ class KubernetesWorkloads:
             programs=PROGRAMS,
             storage_policy=self._settings.storage_policy,
         )
+        if self._serving is None:
+            return here
+        catalogue = self._serving.catalogue
+        return msgspec.structs.replace(
+            here, programs=PROGRAMS | servers.PROGRAMS, frameworks=catalogue.frameworks, secured=catalogue.secured
+        )
 
     async def __aenter__(self) -> KubernetesWorkloads:
         followers = [mirror.run() for mirror in self._mirrors.all]
-        self._running = [
-            asyncio.create_task(follower) for follower in (*followers, self._attendant.run(), self._clearing.run())
-        ]
+        followers += [self._attendant.run(), self._clearing.run()]
+        if self._servers is not None:
+            followers.append(self._servers.run())
+        self._running = [asyncio.create_task(follower) for follower in followers]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -85,8 +103,13 @@ class KubernetesWorkloads:
     async def apply(self, workload: Task | Server) -> None:
         """Make what is missing. Raises Terminal with reason NotImplemented or StorageNotSupported for what cannot run
         here, AlreadyExists (NameTaken), and what the API server refuses."""
+        if isinstance(workload, Server) and self._servers is not None:
+            await self._filled()
+            await self._servers.apply(workload)
+            self._remember(workload.owner.uid)
+            return
         task, action = self._supported(workload)
-        await self._mirrors.filled()
+        await self._filled()
         await self._clearing.now((task.owner.uid, task.name))
         if self._tasks.know(task.owner):
             self._remember(task.owner.uid)
@@ -95,13 +118,18 @@ class KubernetesWorkloads:
 
     async def observe(self, owner_uid: str) -> tuple[WorkloadStatus, ...]:
         """How this owner's workloads are doing, sorted by name; asks nobody."""
-        await self._mirrors.filled()
-        return self._tasks.statuses(owner_uid)
+        await self._filled()
+        tasks = self._tasks.statuses(owner_uid)
+        if self._servers is None:
+            return tasks
+        return tuple(sorted((*tasks, *self._servers.statuses(owner_uid)), key=lambda status: status.name))
 
     async def remove(self, owner_uid: str, name: str) -> None:
         """Delete its objects; they are gone, or going, when this returns. What a build has left that succeeded may go
         later (`clearing`)."""
-        await self._mirrors.filled()
+        await self._filled()
+        if self._servers is not None and name in self._servers.names(owner_uid):
+            await self._servers.remove(owner_uid, name)
         await self._unfinished.drop(owner_uid, name)
         key = (owner_uid, name)
         if self._busy() and not self._clearing.holds(key) and self._tasks.succeeded(owner_uid, name):
@@ -117,12 +145,18 @@ class KubernetesWorkloads:
 
     async def owners(self) -> frozenset[Owner]:
         """Everybody for whom something is there."""
-        await self._mirrors.filled()
-        return frozenset(self._tasks.owners())
+        await self._filled()
+        served = frozenset(self._servers.owners()) if self._servers is not None else frozenset()
+        return frozenset(self._tasks.owners()) | served
 
     def logs(self, owner_uid: str, name: str, *, follow: bool = False) -> AsyncIterator[bytes]:
         """What the containers of its Pod have printed, one after the other. Raises NotFound, when read."""
         return self._logs(owner_uid, name, follow=follow)
+
+    async def _filled(self) -> None:
+        await self._mirrors.filled()
+        if self._servers is not None:
+            await self._servers.mirrors.filled()
 
     # Parts ----------------------------------------------------------------------------------------------------------
 
@@ -166,24 +200,37 @@ class KubernetesWorkloads:
     def _changed(self, uid: str) -> None:
         """Something of this owner's is another, which need not mean that a status is."""
         self._unfinished.wake(uid)
-        if self._told.get(uid, ()) == self._tasks.seen(uid):
+        if self._told.get(uid, ()) == self._seen(uid):
             return
-        owners = self._tasks.owners_of(uid)
+        owners = set(self._tasks.owners_of(uid))
+        if self._servers is not None:
+            owners |= set(self._servers.owners_of(uid))
         self._remember(uid)
         for owner in owners:
             self._changes.tell(owner)
 
+    def _seen(self, uid: str) -> tuple[object, ...]:
+        tasks = self._tasks.seen(uid)
+        return tasks if self._servers is None else (*tasks, *self._servers.statuses(uid))
+
     def _remember(self, uid: str) -> None:
         """What is seen now is no news any more."""
-        seen = self._tasks.seen(uid)
+        seen = self._seen(uid)
         if seen:
             self._told[uid] = seen
             return
         self._told.pop(uid, None)
         self._tasks.forget_owner(uid)
+        if self._servers is not None:
+            self._servers.forget_owner(uid)
 
     async def _logs(self, owner_uid: str, name: str, *, follow: bool) -> AsyncIterator[bytes]:
-        await self._mirrors.filled()
+        await self._filled()
+        if self._servers is not None and name in self._servers.names(owner_uid):
+            async with aclosing(self._servers.logs(owner_uid, name, follow=follow)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            return
         if name not in self._tasks.trusted(owner_uid):
             raise NotFound(f"nothing of the name {name!r} runs for this owner")
 

@@ -1,0 +1,185 @@
+"""What stands beside a bare kube-apiserver where servers at the edge are tested: nodes, whose kubelet is the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.contract.cluster_parts import MAPS, bind, say
+from tests.contract.pki import Authority
+from tests.contract.subjects import fresh_name
+from tests.unit.kubernetes.servers import listening
+
+from modelwright.adapters.kubernetes.client import JSON, KubernetesClient, Selection
+from modelwright.adapters.kubernetes.resource import NAMESPACES
+from modelwright.adapters.kubernetes.workloads import KubernetesWorkloads
+from modelwright.adapters.kubernetes.workloads.kinds import NODES, PODS
+from modelwright.ports.errors import Conflict, NotFound
+from modelwright.ports.workloads import Owner, ServerStatus
+
+DEADLINE = 60.0
+PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
+
+
+class Logs:
+    """The part of a kubelet that shows logs (`/containerLogs/NAMESPACE/POD/CONTAINER`), on loopback."""
+
+    def __init__(self) -> None:
+        self.lines: dict[tuple[str, str], bytes] = {}
+        self.asked = 0
+        self.port = 0
+
+    def put(self, pod: str, container: str, text: bytes) -> None:
+        """What this container has printed."""
+        self.lines[pod, container] = text
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return  # whoever asked has gone
+        path = head.split(b" ")[1].decode().partition("?")[0]
+        _, _, pod, container = path.strip("/").split("/")
+        self.asked += 1
+        body = self.lines.get((pod, container), b"")
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        await writer.drain()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+@asynccontextmanager
+async def kubelet_logs(folder: Path) -> AsyncIterator[Logs]:
+    """One for all nodes of a test."""
+    certificate, key = Authority(folder).issue("kubelet")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    logs = Logs()
+    async with listening(logs.answer, context) as logs.port:
+        yield logs
+
+
+class Edge:
+    """A namespace that lets Pods of the edge in, and nodes with a label of their own."""
+
+    def __init__(self, client: KubernetesClient, logs: Logs, namespace: str) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.label = fresh_name("rack")
+        self.logs = logs
+
+    async def owner(self, name: str = "owner") -> Owner:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+        made = await self.client.create(MAPS, self.namespace, body)
+        return Owner("v1", "ConfigMap", self.namespace, name, made["metadata"]["uid"])
+
+    async def node(self, name: str = "", *, ready: str = "True", **labels: str) -> str:
+        """A node that answers at 127.0.0.1."""
+        name = name or fresh_name("node")
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, "rack": self.label, **labels}}
+        made = await self.client.create(NODES, "", {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        await self.node_is(made, ready)
+        return name
+
+    async def node_is(self, node: JSON | str, ready: str) -> None:
+        """The node's condition Ready; its address and its kubelet's port."""
+        if isinstance(node, str):
+            node = await self.client.get(NODES, "", node)
+        name = node["metadata"]["name"]
+        conditions = [{"type": "Ready", "status": ready, "reason": "x", "message": "x"}]
+        addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
+        endpoints = {"kubeletEndpoint": {"Port": self.logs.port}}
+        status = {"conditions": conditions, "addresses": addresses, "daemonEndpoints": endpoints}
+        await self.client.merge_patch(NODES, "", name, {"status": status}, subresource="status")
+
+    async def pod(self, name: str) -> JSON | None:
+        try:
+            return await self.client.get(PODS, self.namespace, name)
+        except NotFound:
+            return None
+
+    async def pods(self, owner: Owner, component: str = "serve") -> list[JSON]:
+        where = f"modelwright.dev/owner-uid={owner.uid},app.kubernetes.io/component={component}"
+        return await self.client.list(PODS, Selection(self.namespace, labels=where))
+
+    async def has_pod(self, name: str, but: str = "") -> JSON:
+        """The Pod, as soon as there is one, other than that with the UID `but`."""
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                pod = await self.pod(name)
+                if pod is not None and pod["metadata"]["uid"] != but:
+                    return pod
+                await asyncio.sleep(0.05)
+
+    async def runs(self, pod: JSON, *, ready: bool = True, **statuses: JSON) -> None:
+        """As scheduler and kubelet do: it is on its node, and its containers are like this (by default they run)."""
+        with contextlib.suppress(Conflict):  # it has its node already
+            await bind(self.client, pod, node_of(pod))
+        containers = [
+            {**running(each["name"], ready=ready), **statuses.get(each["name"], {})}
+            for each in pod["spec"]["containers"]
+        ]
+        said = [
+            {"type": "PodScheduled", "status": "True"},
+            {"type": "ContainersReady", "status": str(ready)},
+            {"type": "Ready", "status": str(ready)},
+        ]
+        await say(
+            self.client, PODS, pod, phase="Running", hostIP="127.0.0.1", conditions=said, containerStatuses=containers
+        )
+
+    async def gone(self, pod: JSON) -> None:
+        """The kubelet has ended its containers."""
+        await self.client.delete(
+            PODS, self.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace_seconds=0
+        )
+
+
+def running(name: str, *, ready: bool = True) -> JSON:
+    """The status of a container that runs."""
+    state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+    return {"name": name, "image": "a", "imageID": "", "ready": ready, "restartCount": 0, "state": state}
+
+
+def node_of(pod: JSON) -> str:
+    """The node that its affinity names."""
+    terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (name,) = terms["nodeSelectorTerms"][0]["matchFields"][0]["values"]
+    return str(name)
+
+
+async def a_namespace(client: KubernetesClient, **labels: str) -> str:
+    """A fresh one; without labels it lets in what the API server lets in by default."""
+    name = fresh_name("edge")
+    metadata: dict[str, Any] = {"name": name, "labels": labels}
+    await client.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    return name
+
+
+async def until(
+    workloads: KubernetesWorkloads, owner: Owner, done: Callable[[ServerStatus], bool], name: str = "serve"
+) -> ServerStatus:
+    """The status of the server, as soon as it is so."""
+    seen: object = None
+    try:
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                for status in (seen := await workloads.observe(owner.uid)):
+                    if isinstance(status, ServerStatus) and status.name == name and done(status):
+                        return status
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"it has not come to that: {seen}") from None
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until it is so."""
+    async with asyncio.timeout(DEADLINE):
+        while not await holds():
+            await asyncio.sleep(0.05)
