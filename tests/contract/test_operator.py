@@ -7,9 +7,8 @@ import json
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.contract.kube_apiserver import KubeApiserver, running_kube_apiserver
@@ -26,6 +25,7 @@ from tests.contract.operators import (
     until,
 )
 from tests.contract.subjects import fresh_name, install_crds
+from tests.contract.tunnel import tunnel
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
 from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
@@ -242,27 +242,10 @@ async def test_an_operator_waits_for_an_api_server_that_is_not_there_yet(
             page = waiting.page("/readyz")
             assert (page.status, f"https://127.0.0.1:{port}" in page.body) == (503, True)
             assert waiting.page("/healthz").status == 200, "a restart would not help"
-            async with await asyncio.start_server(lambda *each: forward(address, *each), sock=taken):
+            async with tunnel(address, sock=taken):
                 await until(lambda: waiting.leads)
                 waiting.send(signal.SIGTERM)
                 assert await waiting.ended() == 0
-
-
-async def forward(address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass on what comes, both ways."""
-    host, _, port = address.rpartition(":")
-    far_reader, far_writer = await asyncio.open_connection(host, int(port))
-
-    async def copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-        while data := await source.read(1 << 16):
-            target.write(data)
-        target.transport.abort()
-
-    try:
-        await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer), return_exceptions=True)
-    finally:
-        writer.transport.abort()
-        far_writer.transport.abort()
 
 
 async def test_an_operator_whose_api_server_never_answers_still_ends_when_it_is_asked_to(
@@ -281,20 +264,10 @@ async def test_a_leader_that_loses_its_api_server_stops_and_says_so(
     server: KubeApiserver, client: KubernetesClient, tmp_path: Path
 ) -> None:
     address = load_kubeconfig([server.kubeconfig]).server.rpartition("/")[2]
-    connections: list[asyncio.Task[None]] = []
-
-    async def tunnelled(*streams: Any) -> None:
-        connections.append(asyncio.create_task(forward(address, *streams)))
-        await asyncio.wait(connections[-1:])
-
-    tunnel = await asyncio.start_server(tunnelled, "127.0.0.1", 0)
-    port = tunnel.sockets[0].getsockname()[1]
-    there = kubeconfig_at(server.kubeconfig, f"https://127.0.0.1:{port}", tmp_path / "kubeconfig")
-    with operator(there, tmp_path, *QUICK) as leader:
-        async with tunnel:
+    with ExitStack() as stack:
+        async with tunnel(address) as port:
+            there = kubeconfig_at(server.kubeconfig, f"https://127.0.0.1:{port}", tmp_path / "kubeconfig")
+            leader = stack.enter_context(operator(there, tmp_path, *QUICK))
             await until(lambda: leader.leads)
-            tunnel.close()
-            for connection in connections:
-                connection.cancel()
-            assert await leader.ended() == 1
+        assert await leader.ended() == 1
         assert "could not be renewed" in leader.log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -24,31 +25,35 @@ class Asked(NamedTuple):
 
 
 @asynccontextmanager
-async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """A server on a free port, whose connections are all closed at the end."""
-    tasks: set[asyncio.Task[None]] = set()
+async def listening(
+    talk: Talk, tls: ssl.SSLContext | None = None, sock: socket.socket | None = None
+) -> AsyncIterator[int]:
+    """A server on a free port or on this socket, whose connections are all closed at the end."""
+    talks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
         try:
             await talk(reader, writer)
         except (OSError, asyncio.CancelledError):
             pass
         finally:
             writer.transport.abort()
-            tasks.discard(task)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
+    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # noted here, for a task that is cancelled before its first step closes nothing
+        talks[asyncio.create_task(connected(reader, writer))] = writer
+
+    place = (None, None) if sock else ("127.0.0.1", 0)
+    server = await asyncio.start_server(accepted, *place, sock=sock, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in tuple(tasks):
+        for task in talks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await asyncio.gather(*talks, return_exceptions=True)
+        for writer in talks.values():
+            writer.transport.abort()
         await server.wait_closed()
 
 
