@@ -12,6 +12,7 @@ from modelwright.engine.apply import Applier, Decide
 from modelwright.engine.backoff import Backoff
 from modelwright.engine.cache import Cache, ObjectKey
 from modelwright.engine.metrics import Metrics
+from modelwright.engine.pace import Pace
 from modelwright.engine.queue import KeyedQueue
 from modelwright.ports.errors import Conflict, ModelwrightError, Retryable
 
@@ -25,7 +26,8 @@ the watch brings the winner's state meanwhile."""
 class Controller:
     """Reconciles one kind. `decide` gathers what is and asks the pure reconciler what should be.
 
-    `outlived` is called when an object was deleted while it was being reconciled.
+    `outlived` is called when an object was deleted while it was being reconciled. With a `pace`, an object that has
+    been written to more often is looked at again when it may be.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Controller:
         *,
         outlived: Callable[[], None],
         parallel: int = 4,
+        pace: Pace[ObjectKey] | None = None,
     ) -> None:
         self.name = cache.type.__name__
         self._cache = cache
@@ -49,11 +52,13 @@ class Controller:
         self._backoff = Backoff()
         self._races = Backoff(base=CONFLICT_DELAY, limit=10.0)
         self._due: dict[ObjectKey, float] = {}
+        self._pace = pace
+        self._resting: set[ObjectKey] = set()
 
     @property
     def idle(self) -> bool:
         """Whether nothing is being done, nor waits to be."""
-        return self._queue.idle
+        return self._queue.idle and not self._resting
 
     def enqueue(self, key: ObjectKey) -> None:
         """Look at this object as soon as possible."""
@@ -77,9 +82,20 @@ class Controller:
             key = await self._queue.get()
             self._metrics.depth.labels(self.name).set(len(self._queue))
             try:
-                await self._handle(key)
+                if not self._rests(key):
+                    await self._handle(key)
             finally:
                 self._queue.done(key)
+
+    def _rests(self, key: ObjectKey) -> bool:
+        """Whether it is put off; then it comes again by itself."""
+        seconds = self._pace.rest(key, asyncio.get_running_loop().time()) if self._pace is not None else 0.0
+        if not seconds or self._cache.get(*key) is None:
+            self._resting.discard(key)
+            return False
+        self._resting.add(key)
+        self._queue.add_after(key, seconds)
+        return True
 
     async def _handle(self, key: ObjectKey) -> None:
         """Reconcile one object; whatever goes wrong with it stays with it."""
@@ -107,6 +123,8 @@ class Controller:
         resource = self._cache.get(*key)
         if resource is None:
             self._queue.forget(key)
+            if self._pace is not None:
+                self._pace.forget(key)
             return None
         try:
             plan = await self._applier.apply(resource, self._decide)
@@ -114,6 +132,8 @@ class Controller:
             now = self._cache.get(*key)
             if now is None or now.metadata.uid != resource.metadata.uid:
                 self._outlived()  # deleted meanwhile: what we have just started, or began to, runs for nobody
+            elif self._pace is not None and now.metadata.resource_version != resource.metadata.resource_version:
+                self._pace.wrote(key, asyncio.get_running_loop().time())
         return plan.requeue_after
 
     def _reset(self, key: ObjectKey) -> None:

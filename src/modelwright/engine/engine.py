@@ -13,18 +13,21 @@ from modelwright.api.model_version import ModelVersion
 from modelwright.api.training_model import TrainingModel
 from modelwright.engine.apply import Applier, Decide
 from modelwright.engine.backoff import Backoff
-from modelwright.engine.cache import Cache, key_of
+from modelwright.engine.cache import Cache, ObjectKey, key_of
 from modelwright.engine.controller import Controller
 from modelwright.engine.gather import Gatherer
 from modelwright.engine.indexes import INDEXES
 from modelwright.engine.metrics import Metrics
 from modelwright.engine.orphans import OrphanSweeper
+from modelwright.engine.pace import Pace
 from modelwright.engine.related import Relations
 from modelwright.ports.clock import Clock
 from modelwright.ports.store import Store
 from modelwright.ports.workloads import Owner, Workloads
 
 RESYNC_SECONDS = 600.0
+MODEL_BURST, MODEL_SECONDS = 5, 5.0
+"""A Model only sums up: five changes of its status may follow one another, then one each five seconds."""
 KINDS: tuple[type, ...] = (Model, ModelVersion, InferenceModel, TrainingModel, JointInferenceService)
 
 log = logging.getLogger(__name__)
@@ -88,7 +91,8 @@ class Engine:
             JointInferenceService: gatherer.joint_inference_service,
         }
         cache, look = self._caches[kind], self._sweeper.look
-        return Controller(cache, decide[kind], self._applier, self.metrics, outlived=look, parallel=parallel)
+        pace: Pace[ObjectKey] | None = Pace(MODEL_BURST, MODEL_SECONDS) if kind is Model else None
+        return Controller(cache, decide[kind], self._applier, self.metrics, outlived=look, parallel=parallel, pace=pace)
 
     # What wakes whom ------------------------------------------------------------------------------------------------
 
