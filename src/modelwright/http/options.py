@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser, port: int) -> None:
     where.add_argument(
         "--listen", metavar="HOST:PORT", help=f"port 0 is any free one, [::] every address (127.0.0.1:{port})"
     )
-    where.add_argument("--host", help="an address of this machine, or 0.0.0.0 for all; with --port")
+    where.add_argument("--host", help="an address of this machine, or :: for all; with --port")
     where.add_argument("--port", type=int, help="the port; with --host")
     where.add_argument("--fd", type=int, help="an inherited listening socket")
     parser.set_defaults(default_port=port)

@@ -19,7 +19,7 @@ import msgspec
 from modelwright.http import bearer
 from modelwright.http.files import signature
 from modelwright.http.guard import Guard
-from modelwright.http.listening import offer_listener, open_listener
+from modelwright.http.listening import authority, offer_listener, open_listener
 from modelwright.http.options import ProcessOptions
 from modelwright.http.report import Reporter
 from modelwright.http.statefile import Phase, StateFile
@@ -158,7 +158,7 @@ class Process(ABC):
 
     def _url(self, listener: socket.socket) -> str:
         host, port = listener.getsockname()[:2]
-        return f"{self._guard.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        return f"{self._guard.scheme}://{authority(host, port)}"
 
     def _server(self) -> HttpServer:
         from modelwright.http.server import HttpServer

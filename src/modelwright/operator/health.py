@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from modelwright.http.asgi import Answer, Message, Receive, Send, send_answer
-from modelwright.http.listening import open_listener
+from modelwright.http.listening import authority, open_listener
 
 TEXT = b"text/plain; charset=utf-8"
 HEADERS = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
@@ -125,7 +125,7 @@ async def served(app: Any, host: str, port: int) -> AsyncIterator[str]:
     server.accept(listener)
     bound, number = listener.getsockname()[:2]
     try:
-        yield f"http://{f'[{bound}]' if ':' in bound else bound}:{number}"
+        yield f"http://{authority(bound, number)}"
     finally:
         server.announce_close()
         server.stop_accepting()

@@ -35,7 +35,7 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     serving: ServerSettings | None = None
     kubeconfig: Path | None = None
     context: str = ""
-    host: str = "0.0.0.0"  # noqa: S104 - probes come from the node, metrics from anywhere in the cluster
+    host: str = "::"  # probes come from the node, metrics from anywhere in the cluster
     port: int = 8080
     election: LeaderElection = LeaderElection()
     resync: float = 600.0

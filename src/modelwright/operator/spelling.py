@@ -91,4 +91,4 @@ def address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
         raise Invalid(f"{text!r} is not HOST:PORT", reason="InvalidSetting")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - as for other programs, `:8080` is every address
+    return host.strip("[]") or "::", int(port)  # as for other programs, `:8080` is every address

@@ -165,8 +165,8 @@ def operator(
         str, option("--resync", PROCESS, "How often every object is looked at without a change (10m).", "DURATION")
     ] = "10m",
     listen: Annotated[
-        str, option("--listen", PROCESS, "Where probes and metrics are (0.0.0.0:8080); port 0: any.", "HOST:PORT")
-    ] = "0.0.0.0:8080",
+        str, option("--listen", PROCESS, "Where probes and metrics are ([::]:8080); port 0: any.", "HOST:PORT")
+    ] = "[::]:8080",
     log_format: Annotated[LogFormat, option("--log-format", PROCESS, "How lines are written.")] = LogFormat.TEXT,
     log_level: Annotated[LogLevel, option("--log-level", PROCESS, "What is logged.")] = LogLevel.INFO,
 ) -> None:

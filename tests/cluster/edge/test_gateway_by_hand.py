@@ -30,7 +30,7 @@ def by_hand(team: EdgeTeam, image: str, name: str, cloud: str) -> str:
     changed = {
         "http://127.0.0.1:8501/v1/models/digits-edge": edge,
         "CLOUD-URL": cloud,
-        "0.0.0.0:8500": f"0.0.0.0:{port}",
+        "[::]:8500": f"[::]:{port}",
         "--timeout=2": "--timeout=1",
     }
     for old, new in changed.items():

@@ -131,10 +131,10 @@ def test_at_the_edge_a_model_that_cannot_be_loaded_is_no_end(site: Any, client: 
 
 def test_a_port_of_every_address_is_given_apart(site: Any, client: Any) -> None:
     site.write(1)
-    process = site.start("--host", "0.0.0.0", "--port", "0", listen=False)
+    process = site.start("--host", "::", "--port", "0", listen=False)
     with client(process.port) as one:
         assert one.times() == 1
-    assert "ready http://0.0.0.0:" in process.out.read_text()
+    assert "ready http://[::]:" in process.out.read_text()
 
 
 def test_every_state_is_printed_and_the_log_ends_with_the_last(site: Any, until: Any) -> None:

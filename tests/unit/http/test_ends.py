@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import msgspec
@@ -10,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelwright.http.listening import open_listener
 from modelwright.http.termination import write_failure
-from modelwright.ports.errors import Unavailable
 from modelwright.ports.job import TERMINATION_LIMIT, Report
 from modelwright.ports.workloads import Failure
 
@@ -34,15 +31,3 @@ def test_a_termination_message_always_fits(
 def test_a_termination_file_that_cannot_be_written_is_no_second_failure(tmp_path: Path) -> None:
     write_failure(tmp_path, Failure("ModelInvalid", "x"))
     write_failure(None, Failure("ModelInvalid", "x"))
-
-
-def test_an_address_that_is_not_ours_is_said() -> None:
-    with pytest.raises(Unavailable, match="cannot listen") as caught:
-        open_listener(None, "192.0.2.1", 0)
-    assert caught.value.reason == "CannotListen"
-
-
-def test_a_port_in_use_is_said() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(Unavailable, match="choose another") as caught:
-        open_listener(None, "127.0.0.1", other.getsockname()[1])
-    assert caught.value.reason == "PortInUse"

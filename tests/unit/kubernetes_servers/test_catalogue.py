@@ -70,7 +70,7 @@ def test_onnx_and_sklearn_are_served_by_our_server() -> None:
     launch = command_of(runtime, model_name="digits", port=8501)
     assert launch.command == ("modelwright", "server")
     assert " ".join(launch.args) == (
-        "--config /run/modelwright/config.json --state /run/modelwright/state.json --host 0.0.0.0 --port 8501"
+        "--config /run/modelwright/config.json --state /run/modelwright/state.json --host :: --port 8501"
     )
     assert (ready_path_of(runtime, model_name="digits"), live_path_of(runtime, model_name="digits")) == (
         "/v2/health/ready",

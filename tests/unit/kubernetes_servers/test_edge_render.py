@@ -91,7 +91,7 @@ def test_tokens_and_certificates_are_the_servers_alone() -> None:
 def test_our_server_listens_at_the_port_and_waits_for_what_it_is_to_serve() -> None:
     _, server = spec_of(a_model(port=9000))["containers"]
     assert server["command"] == ["modelwright", "server"]
-    assert "--host 0.0.0.0 --port 9000" in " ".join(server["args"])
+    assert "--host :: --port 9000" in " ".join(server["args"])
     assert "--stay" in server["args"]
     assert server["readinessProbe"]["httpGet"]["path"] == "/v2/health/ready"
     assert server["livenessProbe"]["httpGet"] == {"path": "/v2/health/live", "port": 9000, "scheme": "HTTP"}

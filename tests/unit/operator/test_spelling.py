@@ -69,7 +69,7 @@ def test_nothing_sets_more_aside_than_it_may_use(request_: str, limit: str, fits
     ("text", "address"),
     [
         ("0.0.0.0:8080", ("0.0.0.0", 8080)),
-        (":8080", ("0.0.0.0", 8080)),
+        (":8080", ("::", 8080)),
         ("[::]:9", ("::", 9)),
         ("localhost:0", ("localhost", 0)),
     ],

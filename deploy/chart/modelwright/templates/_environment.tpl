@@ -11,7 +11,7 @@
 - name: HOME
   value: /tmp
 - name: MODELWRIGHT_LISTEN
-  value: "0.0.0.0:8080"
+  value: "[::]:8080"
 - name: MODELWRIGHT_LEASE_NAME
   value: {{ include "modelwright.operator" . }}
 - name: MODELWRIGHT_LEASE_DURATION

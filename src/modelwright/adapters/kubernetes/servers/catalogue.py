@@ -30,7 +30,7 @@ IN_COMMANDS = frozenset({MODEL_NAME, MODEL_DIR, PORT})
 IN_PATHS = frozenset({MODEL_NAME, VERSION})
 PLACEHOLDER = re.compile(r"\$\$|\$\(([^()$]*)\)")
 SERVER_COMMAND = ("modelwright", "server")
-SERVER_ARGS = ("--config", CONFIG_FILE, "--state", STATE_FILE, "--host", "0.0.0.0", "--port", "$(PORT)")  # noqa: S104
+SERVER_ARGS = ("--config", CONFIG_FILE, "--state", STATE_FILE, "--host", "::", "--port", "$(PORT)")
 SERVER_READY, SERVER_LIVE = "/v2/health/ready", "/v2/health/live"
 
 

@@ -116,7 +116,7 @@ def _container(server: Server, program: Gateway, settings: ServerSettings, secre
         "imagePullPolicy": "IfNotPresent",
         "command": ["modelwright", "gateway"],
         "args": [
-            *("--config", GATEWAY_FILE, "--host", "0.0.0.0", "--port", port),  # noqa: S104 - whoever reaches the node
+            *("--config", GATEWAY_FILE, "--host", "::", "--port", port),
             *("--report", "--stay", "--termination-file", pod.TERMINATION_FILE),
         ],
         "env": pod.environment({}),
