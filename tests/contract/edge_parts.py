@@ -144,7 +144,7 @@ class Edge:
 def running(name: str, *, ready: bool = True) -> JSON:
     """The status of a container that runs."""
     state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-    return {"name": name, "image": "a", "imageID": "", "ready": ready, "restartCount": 0, "state": state}
+    return {"name": name, "image": "a", "imageID": "a@sha256:1", "ready": ready, "restartCount": 0, "state": state}
 
 
 def node_of(pod: JSON) -> str:

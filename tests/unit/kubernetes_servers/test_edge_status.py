@@ -21,7 +21,13 @@ from tests.unit.kubernetes_servers.edge_support import (
 
 from modelwright.adapters.kubernetes.servers import edge_faults
 from modelwright.adapters.kubernetes.servers.edge_model import render
-from modelwright.adapters.kubernetes.servers.edge_status import Sight, server_status, settled, unread_failure
+from modelwright.adapters.kubernetes.servers.edge_status import (
+    DEFERRED,
+    Sight,
+    server_status,
+    settled,
+    unread_failure,
+)
 from modelwright.adapters.kubernetes.servers.gateway_pod import render as render_gateway
 from modelwright.adapters.kubernetes.servers.gateway_state import GatewayState, ModelState
 from modelwright.adapters.kubernetes.servers.keeper_lines import digest
@@ -60,6 +66,15 @@ def test_what_serves_as_it_should_is_up_to_date() -> None:
     assert (seen.replicas, seen.ready_replicas, seen.serving_version, seen.up_to_date) == (1, 1, "v1", True)
     assert seen.versions == DONE.versions
     assert seen.failure is None
+
+
+def test_what_waits_to_be_made_anew_for_the_operators_sake_is_as_it_should_be_until_then() -> None:
+    upgraded = render(SERVER, NODE.name, msgspec.structs.replace(SETTINGS, agent_image="hub.example/op:2"))
+    assert not status(RUNS, rendered=upgraded).up_to_date
+    seen = status(RUNS, rendered=upgraded, deferred=True)
+    assert (seen.up_to_date, seen.ready_replicas, seen.notices) == (True, 1, (DEFERRED,))
+    other = render(a_model("onnx", V2), NODE.name, SETTINGS)
+    assert not status(RUNS, rendered=other, deferred=True).up_to_date
 
 
 @pytest.mark.parametrize(

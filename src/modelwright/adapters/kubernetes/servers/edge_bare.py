@@ -13,6 +13,7 @@ from modelwright.adapters.kubernetes.servers.edge_notes import Key, Note
 from modelwright.adapters.kubernetes.servers.edge_plan import Do
 from modelwright.adapters.kubernetes.servers.edge_pod import Rendered
 from modelwright.adapters.kubernetes.servers.edge_status import Sight
+from modelwright.adapters.kubernetes.servers.edge_turns import Turns, answers
 from modelwright.adapters.kubernetes.servers.keeper_reader import LogReader, StateOf
 from modelwright.adapters.kubernetes.servers.labels import SERVE
 from modelwright.adapters.kubernetes.servers.node_choice import choose
@@ -55,6 +56,7 @@ class BarePods:
         self._nodes_seen = 0
         self._mirror = place.mirrors.pods
         self._sweeps = Sweeps(place)
+        self._turns = Turns()
         self._reader = LogReader(place.client, sort.container, sort.read, place.changed)
 
     # The part -------------------------------------------------------------------------------------------------------
@@ -96,6 +98,7 @@ class BarePods:
                 unread=reading.unread if known else None,
                 notice=note.choice.notice,
                 kept_path=self._sort.kept_path(server, self._place.settings) if server is not None else "",
+                deferred=note.deferred,
             )
         )
 
@@ -156,6 +159,7 @@ class BarePods:
         for key, note in list(self._notes.items()):
             if note.server is None and key not in pods:
                 del self._notes[key]
+        self._count_turns()
         restless = [note for note in self._notes.values() if self._is_restless(note, now)]
         restless.sort(key=lambda note: note.not_before)
         await asyncio.gather(*(self._step_alone(note) for note in restless[:AT_ONCE]))
@@ -166,7 +170,19 @@ class BarePods:
         if note.server is None or note.not_before > now:
             return False
         signature = self._signature(note.server)
-        return note.failure is not None or signature is None or note.seen != signature
+        if note.failure is not None or signature is None or note.seen != signature:
+            return True
+        return note.deferred and note.rendered is not None and self._has_turn(note.rendered)
+
+    def _count_turns(self) -> None:
+        notes = ((note, self._pod_of(key, note)) for key, note in self._notes.items())
+        self._turns.count(self._all(), notes, self._place.mirrors.nodes.get)
+
+    def _has_turn(self, rendered: Rendered) -> bool:
+        """Whether a Pod may be made anew for the operator's sake: what a node that is away loses, it loses for long."""
+        if not self._turns.counted:
+            self._count_turns()
+        return answers(self._place.mirrors.nodes.get(rendered.node)) and self._turns.free(rendered.images) > 0
 
     def _signature(self, server: Server) -> object:
         """What a decision hangs on beside the server itself; None while its Pod is still to come, or to come again."""
@@ -204,6 +220,8 @@ class BarePods:
                     note.failure = edge_faults.refused(error, server)
                     note.hold_off(asyncio.get_running_loop().time())
                     doing = Do.NOTHING
+                finally:
+                    note.turn = False
                 if doing is Do.NOTHING:
                     note.seen = seen
                     if note.failure is not None:
@@ -224,11 +242,16 @@ class BarePods:
             rival = self._rival(note, server, node.name)
         if not server.replicas and going(pod):
             await self._stop(note, server)
-        decision = edge_plan.decide(server, note.choice, note.rendered, pod, rival, swept=swept)
+        turn = note.rendered is not None and self._has_turn(note.rendered)
+        decision = edge_plan.decide(server, note.choice, note.rendered, pod, rival, swept=swept, turn=turn)
+        note.deferred = decision.deferred
         early = note.not_before > asyncio.get_running_loop().time()
         if early and edge_plan.has_time(decision, note.failure):
             return Do.NOTHING
         note.failure = decision.failure
+        if decision.do is Do.REPLACE and note.rendered is not None:
+            note.turn = True
+            self._turns.take(note.rendered.images)
         return decision.do
 
     def _former(self, note: Note, server: Server) -> str:

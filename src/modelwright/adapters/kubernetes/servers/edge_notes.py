@@ -33,13 +33,15 @@ class Reading:
 class Note:
     """`server` is None before it has been applied. `failure` is what stands against the next step, `held` the node and
     port that it has; `seen` is what the last step was decided on. After a step that was refused, the next is tried
-    `not_before`."""
+    `not_before`. `deferred`: its Pod is to be made anew when its turn comes; `turn`: that is being done."""
 
     server: Server | None = None
     choice: Choice = field(default_factory=Choice)
     rendered: Rendered | None = None
     failure: Failure | None = None
     held: tuple[str, int] | None = None
+    deferred: bool = False
+    turn: bool = False
     seen: object = None
     tries: int = 0
     not_before: float = 0.0

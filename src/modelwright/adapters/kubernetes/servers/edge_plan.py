@@ -6,13 +6,13 @@ from enum import Enum
 
 import msgspec
 
-from modelwright.adapters.kubernetes.servers import edge_faults
+from modelwright.adapters.kubernetes.servers import edge_faults, edge_turns
 from modelwright.adapters.kubernetes.servers.edge_pod import Rendered
 from modelwright.adapters.kubernetes.servers.node_choice import Choice
 from modelwright.adapters.kubernetes.workloads.kinds import Pod, going
 from modelwright.ports.workloads import Failure, Owner, Server
 
-OVER = ("Failed", "Succeeded")
+OVER = edge_turns.OVER
 
 
 class Do(Enum):
@@ -29,17 +29,26 @@ class Do(Enum):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """`failure` says what stands against the next step."""
+    """`failure` says what stands against the next step; `deferred`: the Pod is to be replaced, and not yet."""
 
     do: Do
     failure: Failure | None = None
+    deferred: bool = False
 
 
 def decide(
-    server: Server, choice: Choice, rendered: Rendered | None, pod: Pod | None, rival: Owner | None, *, swept: bool
+    server: Server,
+    choice: Choice,
+    rendered: Rendered | None,
+    pod: Pod | None,
+    rival: Owner | None,
+    *,
+    swept: bool,
+    turn: bool = True,
 ) -> Decision:
     """`rendered` is what it should be on the chosen node, `pod` what there is; `rival` is who has the port on that
-    node already. While what was kept there is being removed (`swept` False), nothing is made.
+    node already. While what was kept there is being removed (`swept` False), nothing is made. What the operator alone
+    has another way now waits for its `turn`, and is told meanwhile what the user wants.
 
     What serves is not touched for a node that cannot be had: it goes on serving where it is.
     """
@@ -55,9 +64,19 @@ def decide(
         return Decision(Do.NOTHING)
     if pod.status.phase in OVER:
         return Decision(Do.RENEW)
-    if pod.metadata.annotations.rendered != rendered.digest:
+    other = pod.metadata.annotations.rendered != rendered.digest
+    deferred = other and not turn and is_operators(pod, rendered)
+    if other and not deferred:
         return Decision(Do.REPLACE)
-    return Decision(Do.NOTHING if is_told(pod, rendered) else Do.TELL)
+    return Decision(Do.NOTHING if is_told(pod, rendered) else Do.TELL, deferred=deferred)
+
+
+def is_operators(pod: Pod, rendered: Rendered) -> bool:
+    """Whether a Pod is to be another for the operator's sake alone, and has something to lose by it. One that names no
+    wish was made by an operator that knew of none."""
+    if not edge_turns.has_images(pod):
+        return False
+    return pod.metadata.annotations.asked in ("", rendered.asked)
 
 
 def has_time(decision: Decision, refused: Failure | None) -> bool:

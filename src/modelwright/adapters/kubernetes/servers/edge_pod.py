@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from modelwright.adapters.kubernetes.client import JSON
+from modelwright.adapters.kubernetes.servers.edge_wish import ASKED, IMAGES, wish_of
 from modelwright.adapters.kubernetes.servers.labels import RENDERED, SERVE, digest, metadata
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.ports.workloads import Resources, Server
@@ -22,11 +23,14 @@ GRACE_SECONDS = 30
 
 class Rendered(msgspec.Struct, frozen=True, kw_only=True):
     """A Pod as it should be. `told` is the annotation that may change while it runs, by its name; `digest` is of all
-    the rest: a Pod of another digest has to be replaced. `keeps`: it keeps models on its node."""
+    the rest: a Pod of another digest has to be replaced. `asked` and `images` are parts of that (`edge_wish`).
+    `keeps`: it keeps models on its node."""
 
     body: JSON
     digest: str
     node: str
+    asked: str = ""
+    images: str = ""
     told: dict[str, str] = {}
     keeps: bool = False
 
@@ -63,9 +67,17 @@ def edge_pod(
     if keeps:
         del made["ownerReferences"]
     made["annotations"][RENDERED] = rendered = digest([made, spec])
-    made["annotations"] |= told or {}
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec}
-    return Rendered(body=body, digest=rendered, node=node, told=told or {}, keeps=keeps)
+    wish = wish_of(server, node, containers)
+    made["annotations"] |= wish | (told or {})
+    return Rendered(
+        body={"apiVersion": "v1", "kind": "Pod", "metadata": made, "spec": spec},
+        digest=rendered,
+        node=node,
+        asked=wish[ASKED],
+        images=wish[IMAGES],
+        told=told or {},
+        keeps=keeps,
+    )
 
 
 def on_node(node: str) -> JSON:

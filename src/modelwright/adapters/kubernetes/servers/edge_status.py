@@ -28,7 +28,8 @@ _TASK = msgspec.json.Decoder(ServeTask)
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """All that is known of one server: `server` and `rendered` are None before it has been applied, `state` is the
-    last that its Pod has printed, `failure` what stands against the next step, `unread` why the log cannot be read."""
+    last that its Pod has printed, `failure` what stands against the next step, `unread` why the log cannot be read;
+    `deferred`: its Pod is as good as it should be, until its turn comes to be made anew."""
 
     name: str
     pod: Pod | None
@@ -41,12 +42,21 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     unread: Failure | None = None
     notice: SeenNotice | None = None
     kept_path: str = ""
+    deferred: bool = False
+
+
+DEFERRED = SeenNotice(
+    reason="UpgradeDeferred",
+    message="its Pod is made anew for the operator's new images or settings when its turn comes: as many Pods at the "
+    "edge wait for their images at once as have them already, and none on a node that does not answer. Until then it "
+    "serves as it is",
+)
 
 
 def server_status(sight: Sight) -> ServerStatus:
     """The status; what is known of a gateway or a model stands in it as far as it is one."""
     pod = sight.pod
-    notices = (sight.notice,) if sight.notice is not None else ()
+    notices = (*((sight.notice,) if sight.notice is not None else ()), *((DEFERRED,) if sight.deferred else ()))
     if pod is None:
         stopped = sight.server is not None and sight.server.replicas == 0
         seen = ServerStatus(name=sight.name, failure=sight.failure, up_to_date=stopped, notices=notices)
@@ -94,7 +104,8 @@ def _is_wanted(sight: Sight, pod: Pod) -> bool:
     rendered, server = sight.rendered, sight.server
     if server is None or rendered is None or server.replicas == 0 or going(pod) or sight.failure is not None:
         return False
-    return pod.metadata.annotations.rendered == rendered.digest and edge_plan.is_told(pod, rendered)
+    as_good = sight.deferred or pod.metadata.annotations.rendered == rendered.digest
+    return as_good and edge_plan.is_told(pod, rendered)
 
 
 def _model(seen: ServerStatus, pod: Pod, sight: Sight) -> ServerStatus:

@@ -37,7 +37,8 @@ class Annotations(msgspec.Struct, frozen=True, gc=False):
     """The owner, where it does not fit into labels; of what serves, what it was made from and what it is told.
 
     `rendered` is the digest of what was rendered, `version` the version that a Pod of the cloud answers with; `serve`
-    and `gateway` are those of `ports.serving`; `balancer_class` is the class of load balancer that was asked for.
+    and `gateway` are those of `ports.serving`; `balancer_class` is the class of load balancer that was asked for;
+    `asked` and `images` are those of `edge_wish`.
     """
 
     api_version: str = msgspec.field(default="", name="modelwright.dev/owner-api-version")
@@ -52,6 +53,8 @@ class Annotations(msgspec.Struct, frozen=True, gc=False):
     balancer_class: str = msgspec.field(default="", name="modelwright.dev/load-balancer-class")
     node: str = msgspec.field(default="", name="modelwright.dev/node")
     port: str = msgspec.field(default="", name="modelwright.dev/port")
+    asked: str = msgspec.field(default="", name="modelwright.dev/asked")
+    images: str = msgspec.field(default="", name="modelwright.dev/images")
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False):
@@ -128,6 +131,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel", gc=False):
     last_state: ContainerState = ContainerState()
     ready: bool = False
     restart_count: int = 0
+    image_id: str = msgspec.field(default="", name="imageID")
 
 
 class PodState(msgspec.Struct, frozen=True, rename="camel", gc=False):
