@@ -50,6 +50,8 @@ EVERYTHING: dict[str, Any] = {
     "registry": {"default": "registry.example:5000/models", "plainHTTP": ["registry.example:5000", "other"]},
     "clusterDomain": "cluster.example",
     "serving": {
+        "agentResources": {"requests": {"memory": "96Mi"}, "limits": {"cpu": 2, "memory": "1Gi"}},
+        "gatewayResources": {"requests": None, "limits": {"memory": None, "cpu": "500m"}},
         "edgeFolder": "/data/modelwright",
         "imagePullSecrets": ["a"],
         "imageVolumes": False,
@@ -94,6 +96,8 @@ WRONG: list[dict[str, Any]] = [
     {"clusterDomain": "cluster_local"},
     {"serving": {"edgeFolder": "models"}},
     {"serving": {"edgeFolder": "/models"}},
+    {"serving": {"agentResources": {"limits": {"memory": "much"}}}},
+    {"serving": {"gatewayResources": {"limit": {"memory": "1Gi"}}}},
     {"serving": {"images": {"torch": "a:1"}}},
     {"serving": {"images": {"onnx": "http://registry/a:1"}}},
     {"serving": {"tensorflow": "torchserve"}},
@@ -219,7 +223,9 @@ def test_a_value_that_makes_no_sense_is_refused_by_its_name(helm: str, values: d
     with pytest.raises(subprocess.CalledProcessError) as refused:
         rendered(helm, values)
     assert "values don't meet the specifications of the schema" in refused.value.stderr
-    assert next(iter(values)) in refused.value.stderr
+    # Of a name that is refused helm tells the name itself, and a place that is anything.
+    names = re.findall(r"'([^']+)' does not match pattern", refused.value.stderr)
+    assert next(iter(values)) in refused.value.stderr or any(f'"{name}": {{' in json.dumps(values) for name in names)
 
 
 def test_a_monitor_without_the_service_that_it_scrapes_is_refused(helm: str) -> None:
@@ -272,6 +278,8 @@ def test_every_variable_is_an_option_of_the_operator_and_the_defaults_are_the_sa
     assert (defaults["build"]["runAsUser"], defaults["build"]["runAsGroup"]) == (jobs.run_as_user, jobs.run_as_group)
     ours = ServerSettings(agent_image="", gateway_image="", catalogue=builtin())
     serving = defaults["serving"]
+    for name, ours_ in (("agentResources", ours.agent_resources), ("gatewayResources", ours.gateway_resources)):
+        assert serving[name] == {"requests": ours_.requests, "limits": ours_.limits}
     assert (serving["edgeFolder"], serving["imageVolumes"]) == (ours.edge_folder, ours.image_volumes)
     assert serving["progressDeadlineSeconds"] == ours.progress_deadline_seconds
     assert (serving["tensorflow"], defaults["clusterDomain"]) == ("tensorflow-serving", ours.cluster_domain)
@@ -344,6 +352,15 @@ def test_images_of_servers_can_be_named(helm: str) -> None:
     assert told["MODELWRIGHT_ONNX_IMAGE"] == EVERYTHING["serving"]["images"]["onnx"]
     assert told["MODELWRIGHT_TENSORFLOW_IMAGE"] == EVERYTHING["serving"]["images"]["tensorflow"]
     assert told["MODELWRIGHT_SKLEARN_IMAGE"] == f"registry.example:5000/modelwright/server-sklearn:{__version__}"
+
+
+def test_what_our_containers_may_use_is_told_and_nothing_is_told_too(helm: str) -> None:
+    told = variables(documents(rendered(helm, EVERYTHING)))
+    assert told["MODELWRIGHT_AGENT_REQUESTS"] == "cpu=10m,memory=96Mi"
+    assert told["MODELWRIGHT_AGENT_LIMITS"] == "cpu=2,memory=1Gi"
+    assert told["MODELWRIGHT_GATEWAY_REQUESTS"] == "none"
+    assert told["MODELWRIGHT_GATEWAY_LIMITS"] == "cpu=500m"
+    assert told["MODELWRIGHT_BUILD_LIMITS"] == "cpu=2,memory=1Gi"
 
 
 def test_runtimes_of_the_values_are_those_that_the_operator_reads(helm: str, tmp_path: Path) -> None:

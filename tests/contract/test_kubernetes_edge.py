@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import msgspec
 import pytest
 from tests.contract.edge_parts import PRIVILEGED, Edge, a_namespace, eventually, kubelet_logs, node_of, until
 from tests.contract.kube_apiserver import KubeApiserver
+from tests.contract.operators import kubeconfig_at
+from tests.contract.tunnel import tunnel
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
 from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
@@ -19,6 +23,7 @@ from modelwright.adapters.kubernetes.servers.keeper_lines import digest
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads
 from modelwright.adapters.kubernetes.workloads.kinds import NODES, PODS
+from modelwright.ports.errors import Unavailable
 from modelwright.ports.serving import TASK_ANNOTATION, KeeperState
 from modelwright.ports.workloads import (
     Container,
@@ -499,6 +504,32 @@ async def test_an_owner_that_goes_while_its_pod_is_replaced_leaves_nothing(
     await eventually(begun)
     assert await edge.pods(owner) == []
     assert node_of(sweep) == node
+
+
+async def test_a_removal_that_the_api_server_did_not_take_is_made_good_by_the_next(
+    edge: Edge, kube_apiserver: KubeApiserver, tmp_path: Path
+) -> None:
+    owner, rival, node = await edge.owner(), await edge.owner("rival"), await edge.node()
+    address = load_kubeconfig([kube_apiserver.kubeconfig]).server.rpartition("/")[2]
+    async with AsyncExitStack() as stack:
+        async with tunnel(address) as port:
+            there = kubeconfig_at(kube_apiserver.kubeconfig, f"https://127.0.0.1:{port}", tmp_path / "kubeconfig")
+            client = await stack.enter_async_context(KubernetesClient(load_kubeconfig([there])))
+            workloads = await stack.enter_async_context(KubernetesWorkloads(client, JOBS, SERVING))
+            pod = await serves(edge, workloads, a_model(owner, node))
+            await workloads.apply(a_model(owner, node, port=8600))
+            await workloads.apply(replace(a_model(rival, node, port=8600), name="rival"))
+            await edge.gone(pod)
+            await until(workloads, owner, told("PortTaken"))  # so no Pod of its own tells any more what lies there
+        with pytest.raises(Unavailable):
+            await workloads.remove(owner.uid, "serve")
+        assert [each.name for each in await workloads.observe(owner.uid)] == ["serve"]
+        assert owner in await workloads.owners()
+        await stack.enter_async_context(tunnel(address, sock=socket.create_server(("127.0.0.1", port))))
+        await workloads.remove(owner.uid, "serve")
+        assert await workloads.observe(owner.uid) == ()
+        (sweep,) = await edge.pods(owner, "sweep")
+        assert node_of(sweep) == node
 
 
 async def test_a_pod_that_was_going_when_the_operator_began_leaves_nothing_either(

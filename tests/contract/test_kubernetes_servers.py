@@ -28,6 +28,7 @@ from modelwright.ports.workloads import (
     ModelServer,
     Owner,
     Placement,
+    Resources,
     ServedVersion,
     Server,
     ServerStatus,
@@ -36,6 +37,8 @@ from modelwright.ports.workloads import (
 pytestmark = [pytest.mark.anyio, pytest.mark.apiserver]
 DEADLINE = 90.0
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+RANGES = Resource("", "v1", "limitranges", "LimitRange")
 CONTROLLERS = (
     "deployment-controller",
     "replicaset-controller",
@@ -201,6 +204,32 @@ async def test_the_same_again_writes_nothing_whoever_applies_it(
     async with KubernetesWorkloads(client, JobSettings(agent_image="a"), SERVING) as later:
         await later.apply(server)
     assert await place.made_by("modelwright") == before
+
+
+async def test_a_namespace_that_counts_limits_takes_what_an_admin_gives_them(
+    place: Place, client: KubernetesClient
+) -> None:
+    metadata, hard = {"name": "all"}, {"limits.cpu": "4", "limits.memory": "4Gi", "requests.memory": "4Gi"}
+    body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+    quota = await client.create(QUOTAS, place.namespace, body)
+    await say(client, QUOTAS, quota, hard=hard, used=dict.fromkeys(hard, "0"))
+    usual = [{"type": "Container", "default": {"memory": "128Mi"}}]
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": usual}}
+    await client.create(RANGES, place.namespace, body)
+    server = a_server(await place.owner(), resources=Resources(limits={"cpu": "1", "memory": "1Gi"}))
+    async with KubernetesWorkloads(client, JobSettings(agent_image="a"), SERVING) as usual_ones:
+        await usual_ones.apply(server)
+        failed = await until(usual_ones, server.owner.uid, lambda status: status.failure is not None)
+        assert failed.failure is not None
+        assert "must specify limits.cpu for: fetch" in failed.failure.message
+        assert "serving.agentResources" in failed.failure.message
+    given = replace(SERVING.agent_resources, limits={"cpu": "500m", "memory": "512Mi"})
+    admins = replace(SERVING, agent_resources=given)
+    async with KubernetesWorkloads(client, JobSettings(agent_image="a"), admins) as workloads:
+        await applied(workloads, server)
+        (pod,) = await place.pods(1)
+    (fetch,) = pod["spec"]["initContainers"]
+    assert fetch["resources"] == {"requests": given.requests, "limits": given.limits}
 
 
 async def test_what_is_no_longer_wanted_is_taken_out_of_the_objects(

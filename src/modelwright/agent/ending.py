@@ -31,6 +31,9 @@ Body = Callable[[Printer], BuildResult | None]
 Advise = Callable[[ModelwrightError], str]
 """The message of an error, with what mends it."""
 
+SERVING_MEMORY = "an admin raises the Helm value serving.agentResources"
+"""What gives the agent more memory in whatever Pod of serving."""
+
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
     """How a kind of work is called, and which setting gives it more memory."""

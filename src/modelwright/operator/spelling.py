@@ -17,6 +17,7 @@ _FACTORS = {
     **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", 1)},
     **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", 1)},
 }
+NONE = "none"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
@@ -47,8 +48,10 @@ def folders(texts: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def quantities(text: str) -> dict[str, str]:
-    """Amounts by resource name, of `cpu=100m,memory=128Mi`. Raises Invalid."""
+    """Amounts by resource name, of `cpu=100m,memory=128Mi`; of `none`, no amounts. Raises Invalid."""
     found: dict[str, str] = {}
+    if text.strip() == NONE:  # an empty variable is one that is not set
+        return found
     for item in items([text]):
         name, equals, amount = item.partition("=")
         if not equals or not _NAME.fullmatch(name) or not _QUANTITY.fullmatch(amount):
@@ -57,13 +60,14 @@ def quantities(text: str) -> dict[str, str]:
     return found
 
 
-def check_resources(resources: Resources) -> None:
-    """Raises Invalid where more is set aside than may be used: the API server refuses every Pod of that kind."""
+def check_resources(resources: Resources, what: str) -> None:
+    """`what` has them, such as `a build`. Raises Invalid where more is set aside than may be used: the API server
+    refuses every Pod of that kind."""
     for name, limit in resources.limits.items():
         request = resources.requests.get(name, "0")
         if _number(request) > _number(limit):
             raise Invalid(
-                f"a build sets {name}={request} aside, and may use {name}={limit} at most: raise the limit",
+                f"{what} sets {name}={request} aside, and may use {name}={limit} at most: raise the limit",
                 reason="InvalidSetting",
             )
 

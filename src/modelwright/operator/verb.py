@@ -126,6 +126,15 @@ def operator(
         list[str] | None,
         option("--server-pull-secret", SERVING, "Secrets of the model's namespace to pull these with.", "NAME,..."),
     ] = None,
+    agent_requests: Annotated[
+        str | None,
+        option("--agent-requests", SERVING, "What the agent in a serving Pod sets aside.", "cpu=10m,memory=64Mi"),
+    ] = None,
+    agent_limits: Annotated[str | None, option("--agent-limits", SERVING, "What it may use.", "memory=512Mi")] = None,
+    gateway_requests: Annotated[
+        str | None, option("--gateway-requests", SERVING, "What a gateway sets aside.", "cpu=50m,memory=64Mi")
+    ] = None,
+    gateway_limits: Annotated[str | None, option("--gateway-limits", SERVING, "What it may use.", "memory=1Gi")] = None,
     edge_folder: Annotated[
         str, option("--edge-folder", SERVING, "Where edge nodes keep models (/var/lib/modelwright).", "PATH")
     ] = "/var/lib/modelwright",
@@ -175,7 +184,7 @@ def operator(
     Each option can also be given as a variable: --some-thing as MODELWRIGHT_SOME_THING. Lists take commas.
     """
     from modelwright.adapters.kubernetes.lease_record import LeaseTimes
-    from modelwright.adapters.kubernetes.servers.settings import ServerSettings
+    from modelwright.adapters.kubernetes.servers.settings import AGENT_RESOURCES, GATEWAY_RESOURCES, ServerSettings
     from modelwright.adapters.kubernetes.workloads.settings import DEFAULT_KANIKO_IMAGE, DEFAULT_RESOURCES, JobSettings
     from modelwright.operator import serving as servers
     from modelwright.operator import spelling
@@ -191,11 +200,15 @@ def operator(
         retry_period=read("--lease-retry-period", spelling.seconds, lease_retry_period),
     )
     read("--lease-duration", LeaseTimes.check, times)
-    resources = Resources(
-        requests=read("--build-requests", spelling.quantities, build_requests, DEFAULT_RESOURCES.requests),
-        limits=read("--build-limits", spelling.quantities, build_limits, DEFAULT_RESOURCES.limits),
-    )
-    read("--build-requests", spelling.check_resources, resources)
+
+    def resources_of(whose: str, requests: str | None, limits: str | None, default: Resources, what: str) -> Resources:
+        found = Resources(
+            requests=read(f"--{whose}-requests", spelling.quantities, requests, default.requests),
+            limits=read(f"--{whose}-limits", spelling.quantities, limits, default.limits),
+        )
+        read(f"--{whose}-requests", lambda given: spelling.check_resources(given, what), found)
+        return found
+
     jobs = JobSettings(
         agent_image=agent_image,
         kaniko_image=kaniko_image or DEFAULT_KANIKO_IMAGE,
@@ -204,7 +217,7 @@ def operator(
         plain_http=read("--plain-http", spelling.registries, plain_http),
         run_as_user=run_as_user,
         run_as_group=run_as_group,
-        resources=resources,
+        resources=resources_of("build", build_requests, build_limits, DEFAULT_RESOURCES, "a build"),
         storage_policy=StoragePolicy(
             create_volumes=create_volumes,
             host_paths=read("--allow-host-path", spelling.folders, allow_host_path),
@@ -227,6 +240,8 @@ def operator(
         image_volumes=image_volumes,
         progress_deadline_seconds=read("--progress-deadline", servers.deadline, progress_deadline),
         cluster_domain=read("--cluster-domain", servers.domain, cluster_domain),
+        agent_resources=resources_of("agent", agent_requests, agent_limits, AGENT_RESOURCES, "the agent"),
+        gateway_resources=resources_of("gateway", gateway_requests, gateway_limits, GATEWAY_RESOURCES, "a gateway"),
     )
     settings = OperatorSettings(
         jobs=jobs,

@@ -35,10 +35,12 @@ def test_amounts_by_resource() -> None:
         "nvidia.com/gpu": "1",
         "ephemeral-storage": "1.5Gi",
     }
-    assert spelling.quantities("") == {}
+    assert spelling.quantities("") == spelling.quantities("none") == {}
 
 
-@pytest.mark.parametrize("text", ["cpu", "cpu=", "=1", "cpu:100m", "memory=128MiB", "CPU=1", "cpu=-1", "cpu=1 m"])
+@pytest.mark.parametrize(
+    "text", ["cpu", "cpu=", "=1", "cpu:100m", "memory=128MiB", "CPU=1", "cpu=-1", "cpu=1 m", "none=", "none,cpu=1"]
+)
 def test_what_is_no_amount_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="not of the form"):
         spelling.quantities(text)
@@ -59,10 +61,10 @@ def test_what_is_no_amount_is_refused(text: str) -> None:
 def test_nothing_sets_more_aside_than_it_may_use(request_: str, limit: str, fits: bool) -> None:
     resources = Resources(requests={"memory": request_, "cpu": "64"}, limits={"memory": limit, "nvidia.com/gpu": "1"})
     if fits:
-        spelling.check_resources(resources)
+        spelling.check_resources(resources, "a gateway")
         return
-    with pytest.raises(Invalid, match=f"sets memory={request_} aside, and may use memory={limit} at most"):
-        spelling.check_resources(resources)
+    with pytest.raises(Invalid, match=f"a gateway sets memory={request_} aside, and may use memory={limit} at most"):
+        spelling.check_resources(resources, "a gateway")
 
 
 @pytest.mark.parametrize(

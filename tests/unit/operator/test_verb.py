@@ -13,6 +13,7 @@ from modelwright import __version__
 from modelwright.main import make_app
 from modelwright.operator.settings import OperatorSettings
 from modelwright.ports.errors import NotFound
+from modelwright.ports.workloads import Resources
 
 ROOT = Path(__file__).parents[3]
 RUNNER = CliRunner()
@@ -43,6 +44,10 @@ def test_every_option_has_its_row_in_the_docs() -> None:
         ("--lease-renew-deadline=20s", "must be longer"),
         ("--build-limits=memory", "not of the form"),
         ("--build-requests=memory=2Gi", "memory=1Gi at most"),
+        ("--agent-limits=memory:1Gi", "not of the form"),
+        ("--agent-requests=memory=1Gi", "the agent sets memory=1Gi aside, and may use memory=512Mi at most"),
+        ("--gateway-limits=1Gi", "not of the form"),
+        ("--gateway-requests=memory=2Gi", "a gateway sets memory=2Gi aside"),
         ("--plain-http=http://registry", "HOST or HOST:PORT"),
         ("--allow-host-path=models", "absolute path"),
         ("--edge-folder=models", "absolute path"),
@@ -92,6 +97,8 @@ def test_what_is_said_of_servers_reaches_them(monkeypatch: pytest.MonkeyPatch, t
         "--server-pull-secret=a,b",
         "--edge-folder=/data/models/",
         "--no-image-volumes",
+        "--agent-limits=cpu=1,memory=1Gi",
+        "--gateway-requests=none",
         "--progress-deadline=90s",
         f"--runtimes={tmp_path}",
     )
@@ -101,6 +108,8 @@ def test_what_is_said_of_servers_reaches_them(monkeypatch: pytest.MonkeyPatch, t
     assert (serving.plain_http, serving.image_pull_secrets) == (("registry:5000",), ("a", "b"))
     assert (serving.edge_folder, serving.image_volumes) == ("/data/models", False)
     assert (serving.progress_deadline_seconds, serving.namespace) == (90, "ours")
+    assert serving.agent_resources == Resources({"cpu": "10m", "memory": "64Mi"}, {"cpu": "1", "memory": "1Gi"})
+    assert serving.gateway_resources == Resources({}, {"memory": "1Gi"})
     catalogue = serving.catalogue
     assert catalogue.frameworks == {"mine", "onnx", "sklearn", "tensorflow"}
     assert catalogue.runtime("sklearn").image == "registry:5000/sklearn:1"

@@ -1,10 +1,10 @@
-{{/* Quantities as cpu=100m,memory=128Mi. */}}
+{{/* Quantities as cpu=100m,memory=128Mi; none of them is said too, or the operator would have its own. */}}
 {{- define "modelwright.quantities" -}}
 {{- $pairs := list -}}
 {{- range $name, $quantity := . -}}
 {{- $pairs = append $pairs (printf "%s=%v" $name $quantity) -}}
 {{- end -}}
-{{- join "," $pairs -}}
+{{- join "," $pairs | default "none" -}}
 {{- end -}}
 
 {{- define "modelwright.environment" -}}
@@ -92,6 +92,14 @@
 - name: MODELWRIGHT_SERVER_PULL_SECRET
   value: {{ join "," . | quote }}
 {{- end }}
+- name: MODELWRIGHT_AGENT_REQUESTS
+  value: {{ include "modelwright.quantities" .Values.serving.agentResources.requests | quote }}
+- name: MODELWRIGHT_AGENT_LIMITS
+  value: {{ include "modelwright.quantities" .Values.serving.agentResources.limits | quote }}
+- name: MODELWRIGHT_GATEWAY_REQUESTS
+  value: {{ include "modelwright.quantities" .Values.serving.gatewayResources.requests | quote }}
+- name: MODELWRIGHT_GATEWAY_LIMITS
+  value: {{ include "modelwright.quantities" .Values.serving.gatewayResources.limits | quote }}
 - name: MODELWRIGHT_EDGE_FOLDER
   value: {{ .Values.serving.edgeFolder | quote }}
 - name: MODELWRIGHT_IMAGE_VOLUMES

@@ -16,14 +16,14 @@ from typing import Literal
 
 import msgspec
 
-from modelwright.agent.ending import Words, failure_of
+from modelwright.agent.ending import SERVING_MEMORY, Words, failure_of
 from modelwright.agent.serving.access import Access, advised, bring, is_whole
 from modelwright.ports.errors import Invalid, Mismatch, ModelwrightError, Rejected, Retryable
 from modelwright.ports.workloads import Failure, ModelImage, ModelSource, Progress
 
 _REPORT_SECONDS = 0.25
 _MENDED_ELSEWHERE = frozenset({"DownloadRefused", "SecretInvalid", "CAFileInvalid"})
-WORDS = Words(what="download of the model", more_memory="raise the memory limit of the container `keeper`")
+WORDS = Words(what="download of the model", more_memory=SERVING_MEMORY)
 
 Mended = Literal["soon", "elsewhere", "never"]
 """What may mend a failure: time; somebody, somewhere else (a secret, a registry); a change of the task alone."""

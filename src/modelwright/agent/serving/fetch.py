@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from modelwright.agent.ending import Words, read_variable, run_reported
+from modelwright.agent.ending import SERVING_MEMORY, Words, read_variable, run_reported
 from modelwright.agent.printing import Printer
 from modelwright.agent.serving import layouts
 from modelwright.agent.serving.access import Access, advised, bring
@@ -25,7 +25,7 @@ from modelwright.ports.workloads import ServedVersion
 PATIENCE_SECONDS = 60.0
 """How long an attempt goes on while nothing arrives."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
-WORDS = Words(what="download of the model", more_memory="raise the memory limit of the container `fetch`")
+WORDS = Words(what="download of the model", more_memory=SERVING_MEMORY)
 
 
 def main(patience: float = PATIENCE_SECONDS) -> int:

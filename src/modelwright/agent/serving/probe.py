@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from modelwright.agent.ending import Words, run_reported
+from modelwright.agent.ending import SERVING_MEMORY, Words, run_reported
 from modelwright.agent.printing import Printer
 from modelwright.ports.errors import NotFound
 
-WORDS = Words(what="probe of the volume", more_memory="raise the memory limit of the probing Pod")
+WORDS = Words(what="probe of the volume", more_memory=SERVING_MEMORY)
 
 
 def main(path: str) -> int:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 
-from modelwright.agent.ending import Words, run_reported
+from modelwright.agent.ending import SERVING_MEMORY, Words, run_reported
 from modelwright.agent.printing import Printer
 from modelwright.ports.errors import Invalid
 from modelwright.ports.serving import MODELS_FOLDER, SWEEP_VARIABLE
@@ -21,7 +21,7 @@ MODELS_VARIABLE = "MODELWRIGHT_MODELS_FOLDER"
 """Another MODELS_FOLDER, for runs outside of Kubernetes."""
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-WORDS = Words(what="removal of the kept models", more_memory="raise the memory limit of the sweeping Pod")
+WORDS = Words(what="removal of the kept models", more_memory=SERVING_MEMORY)
 
 
 def main() -> int:

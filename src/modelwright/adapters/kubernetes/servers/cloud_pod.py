@@ -36,7 +36,6 @@ PORT_NAME = "serving"
 DRAIN_SECONDS = 10
 GRACE_SECONDS = 60
 """All of it: closing, draining, and the last requests."""
-FETCH_RESOURCES = Resources(requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "512Mi"})
 TMP_FOLDER = "/tmp"  # noqa: S108 - a volume of the Pod's own
 
 
@@ -124,7 +123,7 @@ def _fetch(
             {"name": "HOME", "value": TMP_FOLDER},
             {"name": "TMPDIR", "value": TMP_FOLDER},
         ],
-        "resources": parts.resources(FETCH_RESOURCES),
+        "resources": parts.resources(settings.agent_resources),
         "volumeMounts": [
             {"name": "models", "mountPath": MODELS_FOLDER},
             {"name": "run", "mountPath": RUN_FOLDER},

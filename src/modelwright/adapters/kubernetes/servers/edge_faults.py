@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from modelwright.adapters.kubernetes.servers.node_mirror import Node
+from modelwright.adapters.kubernetes.servers.server_failures import QUOTA_ADVICE
 from modelwright.adapters.kubernetes.workloads import ended, status
 from modelwright.adapters.kubernetes.workloads.kinds import Container, Pod, Terminated, condition, going
 from modelwright.adapters.kubernetes.workloads.waiting import CONFIG_FAULTS, IMAGE_FAULTS
@@ -37,6 +38,8 @@ def refused(error: ModelwrightError, server: Server) -> Failure:
         return Failure(reason="PodSecurityForbids", message=text, retryable=True)
     if isinstance(error, Forbidden):
         text = f"the Pod of {server.name} cannot be made: {error.message}"
+        if "failed quota" in error.message:
+            text += f". {QUOTA_ADVICE}"
         return Failure(reason="PodNotCreated", message=text, retryable=True)
     return Failure(reason=error.reason, message=error.message, retryable=error.retryable)
 
@@ -124,7 +127,9 @@ def _of_container(container: Container) -> Failure | None:
 def _of_end(name: str, over: Terminated) -> Failure:
     """Why a container ended; it is started again after growing pauses."""
     if over.reason == "OOMKilled":
-        text = f"the container {name} was ended for needing more memory than its limit: raise resources.limits.memory"
+        field = {"gateway": "serving.gatewayResources"}.get(name, "serving.agentResources")
+        whose = f"an admin raises the Helm value {field}" if name in AGENTS else "raise resources.limits.memory"
+        text = f"the container {name} was ended for needing more memory than its limit: {whose}"
         return Failure(reason="OOMKilled", message=text, retryable=True)
     report = ended.read(over.message)
     if report is not None and report.failure is not None and _REASON.fullmatch(report.failure.reason):

@@ -32,7 +32,6 @@ from modelwright.ports.serving import (
 from modelwright.ports.workloads import Container, Download, ModelImage, ModelServer, Resources, Server
 
 KEEPER, SERVER = "keeper", "server"
-KEEPER_RESOURCES = Resources(requests={"cpu": "10m", "memory": "64Mi"})
 TASK_LIMIT = 200 << 10
 """Bytes: all annotations of an object together may have 256 KiB."""
 _VERSION_OF_PATH = "/versions/$(VERSION)"
@@ -108,7 +107,7 @@ def _keeper(settings: ServerSettings, secrets: dict[str, tuple[str, str]]) -> JS
         "imagePullPolicy": "IfNotPresent",
         "command": ["modelwright", "agent", "keep"],
         "env": pod.environment({}),
-        "resources": pod.resources(KEEPER_RESOURCES),
+        "resources": pod.resources(settings.agent_resources),
         "volumeMounts": [
             pod.mount("models", MODELS_FOLDER, read_only=False),
             pod.mount("run", RUN_FOLDER, read_only=False),

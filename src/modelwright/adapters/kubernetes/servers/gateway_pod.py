@@ -21,7 +21,6 @@ SECRETS_FOLDER = "/var/run/modelwright"
 TOKEN_KEYS = ("token",)
 TRUST_KEYS = ("ca.crt", "tls.crt")
 """Of a Secret with a certificate; its key is none of the gateway's business."""
-RESOURCES = Resources(requests={"cpu": "50m", "memory": "64Mi"})
 
 
 class _Model(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -121,7 +120,7 @@ def _container(server: Server, program: Gateway, settings: ServerSettings, secre
         ],
         "env": pod.environment({}),
         "ports": pod.port_of(server),
-        "resources": pod.resources(server.resources if server.resources != Resources() else RESOURCES),
+        "resources": pod.resources(server.resources if server.resources != Resources() else settings.gateway_resources),
         "volumeMounts": mounts,
         "readinessProbe": pod.http_probe("/v2/health/ready", server, period=1, failures=2),
         "livenessProbe": pod.http_probe("/v2/health/live", server, period=10, failures=6),

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import msgspec
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient, Selection
+from modelwright.adapters.kubernetes.servers import cloud_parts as parts
 from modelwright.adapters.kubernetes.servers.node_mirror import Node
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads import render_pod
@@ -152,7 +153,7 @@ def probe(name: str, node: Node, settings: ServerSettings) -> JSON:
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["modelwright", "agent", "probe-volume", MOUNT],
-        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
+        "resources": parts.resources(settings.agent_resources),
         "volumeMounts": [{"name": "image", "mountPath": MOUNT, "subPath": SUB_PATH, "readOnly": True}],
         "securityContext": {
             "allowPrivilegeEscalation": False,

@@ -17,6 +17,10 @@ _WHERE = re.compile(r' \(pod: "[^"]*", container: [^)]*\)$')
 """What the kubelet adds, which is another for each Pod."""
 _ROOT = "image will run as root"
 _NO_NAME = "non-numeric user"
+QUOTA_ADVICE = (
+    "For `server`, say it in resources of the InferenceModel; for the other containers an admin does, by the Helm"
+    " values serving.agentResources and serving.gatewayResources"
+)
 
 
 def of_pod(pod: Pod, now: datetime) -> Failure | None:
@@ -68,6 +72,11 @@ def not_made(namespace: str, message: str) -> Failure:
     if "exceeded quota" in message:
         text = f"a ResourceQuota of the namespace {namespace} leaves no room for the Pod: {_cause(message)}"
         return Failure(reason="QuotaExceeded", message=text, retryable=True)
+    if "failed quota" in message:
+        text = (
+            f"a ResourceQuota of the namespace {namespace} asks for more to be said: {_cause(message)}. {QUOTA_ADVICE}"
+        )
+        return Failure(reason="PodNotCreated", message=text, retryable=True)
     return Failure(reason="PodNotCreated", message=f"no Pod can be made: {_cause(message)}", retryable=True)
 
 
@@ -96,8 +105,9 @@ def _of_ended(container: Container, version: str) -> Failure | None:
 def _of_exit(name: str, over: Terminated) -> Failure:
     if over.reason == "OOMKilled":
         what = "what fetches the model" if name == FETCH else "the server"
-        advice = "" if name == FETCH else ": raise resources.limits.memory, or serve a smaller model"
-        text = f"{what} was ended for needing more memory than its limit{advice}"
+        ours = "an admin raises the Helm value serving.agentResources"
+        advice = ours if name == FETCH else "raise resources.limits.memory, or serve a smaller model"
+        text = f"{what} was ended for needing more memory than its limit: {advice}"
         return Failure(reason="OOMKilled", message=text, retryable=name == FETCH)
     if over.reason in ("StartError", "ContainerCannotRun"):
         text = f"the container {name} could not be started: {ended.plain(over.message)}"

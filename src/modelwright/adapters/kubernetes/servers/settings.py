@@ -5,6 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from modelwright.adapters.kubernetes.servers.catalogue import Catalogue
+from modelwright.ports.workloads import Resources
+
+# Each has a limit of memory of its own, so that none is given by the namespace, which knows nothing of it.
+AGENT_RESOURCES = Resources(requests={"cpu": "10m", "memory": "64Mi"}, limits={"memory": "512Mi"})
+GATEWAY_RESOURCES = Resources(requests={"cpu": "50m", "memory": "64Mi"}, limits={"memory": "1Gi"})
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,7 +17,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `plain_http` lists the registries (HOST or HOST:PORT) that may be spoken to without TLS. User and group are those of
     our containers. `edge_folder` is where models are kept on edge nodes. `namespace` is the operator's own, where it
-    may run Pods that try out what a node can do; with `image_volumes` False it never does.
+    may run Pods that try out what a node can do; with `image_volumes` False it never does. `agent_resources` are those
+    of each container of the agent, whatever it does there, and `gateway_resources` those of each gateway.
     """
 
     agent_image: str
@@ -27,3 +33,5 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     progress_deadline_seconds: int = 600
     cluster_domain: str = "cluster.local"
     namespace: str = ""
+    agent_resources: Resources = AGENT_RESOURCES
+    gateway_resources: Resources = GATEWAY_RESOURCES

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import edge_pod as pod
-from modelwright.adapters.kubernetes.servers.edge_model import KEEPER_RESOURCES, models_folder
+from modelwright.adapters.kubernetes.servers.edge_model import models_folder
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.workloads.kinds import Pod
 from modelwright.adapters.kubernetes.workloads.labels import (
@@ -104,7 +104,7 @@ def _container(owner: Owner, settings: ServerSettings) -> JSON:
         "imagePullPolicy": "IfNotPresent",
         "command": ["modelwright", "agent", "sweep"],
         "env": pod.environment({SWEEP_VARIABLE: owner.uid}),
-        "resources": pod.resources(KEEPER_RESOURCES),
+        "resources": pod.resources(settings.agent_resources),
         "volumeMounts": [
             pod.mount("models", MODELS_FOLDER, read_only=False),
             pod.mount("scratch", pod.SCRATCH_FOLDER, read_only=False),
