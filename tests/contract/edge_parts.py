@@ -16,13 +16,14 @@ from tests.contract.subjects import fresh_name
 from tests.unit.kubernetes.servers import listening
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient, Selection
-from modelwright.adapters.kubernetes.resource import NAMESPACES
+from modelwright.adapters.kubernetes.resource import NAMESPACES, Resource
 from modelwright.adapters.kubernetes.workloads import KubernetesWorkloads
 from modelwright.adapters.kubernetes.workloads.kinds import NODES, PODS
-from modelwright.ports.errors import Conflict, NotFound
+from modelwright.ports.errors import Conflict, Forbidden, NotFound
 from modelwright.ports.workloads import Owner, ServerStatus
 
 DEADLINE = 60.0
+LIMITS = Resource("", "v1", "limitranges", "LimitRange")
 PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
 
 
@@ -139,6 +140,23 @@ class Edge:
         await self.client.delete(
             PODS, self.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace_seconds=0
         )
+
+    async def allows(self, cpu: str) -> None:
+        """As an admin does: no container of the namespace may have more from now on."""
+        limit = {"type": "Container", "max": {"cpu": cpu}}
+        body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "most"}, "spec": {"limits": [limit]}}
+        await self.client.create(LIMITS, self.namespace, body)
+        container = {"name": "a", "image": "a", "resources": {"limits": {"cpu": f"{cpu}001"}}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
+
+        async def refused() -> bool:
+            try:
+                await self.client.create(PODS, self.namespace, pod, dry_run=True)
+            except Forbidden:
+                return True
+            return False
+
+        await eventually(refused)
 
 
 def running(name: str, *, ready: bool = True) -> JSON:

@@ -33,6 +33,7 @@ from modelwright.ports.workloads import (
     Owner,
     Placement,
     Progress,
+    Resources,
     ServedVersion,
     Server,
     ServerStatus,
@@ -509,7 +510,7 @@ async def test_an_owner_that_goes_while_its_pod_is_replaced_leaves_nothing(
 async def test_a_removal_that_the_api_server_did_not_take_is_made_good_by_the_next(
     edge: Edge, kube_apiserver: KubeApiserver, tmp_path: Path
 ) -> None:
-    owner, rival, node = await edge.owner(), await edge.owner("rival"), await edge.node()
+    owner, node = await edge.owner(), await edge.node()
     address = load_kubeconfig([kube_apiserver.kubeconfig]).server.rpartition("/")[2]
     async with AsyncExitStack() as stack:
         async with tunnel(address) as port:
@@ -517,10 +518,10 @@ async def test_a_removal_that_the_api_server_did_not_take_is_made_good_by_the_ne
             client = await stack.enter_async_context(KubernetesClient(load_kubeconfig([there])))
             workloads = await stack.enter_async_context(KubernetesWorkloads(client, JOBS, SERVING))
             pod = await serves(edge, workloads, a_model(owner, node))
-            await workloads.apply(a_model(owner, node, port=8600))
-            await workloads.apply(replace(a_model(rival, node, port=8600), name="rival"))
+            await workloads.apply(a_model(owner, node, resources=Resources(limits={"cpu": "2"})))
+            await edge.allows("1")
             await edge.gone(pod)
-            await until(workloads, owner, told("PortTaken"))  # so no Pod of its own tells any more what lies there
+            await until(workloads, owner, told("PodNotCreated"))  # so no Pod tells any more what lies there
         with pytest.raises(Unavailable):
             await workloads.remove(owner.uid, "serve")
         assert [each.name for each in await workloads.observe(owner.uid)] == ["serve"]

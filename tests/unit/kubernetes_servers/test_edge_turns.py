@@ -78,6 +78,7 @@ def test_what_has_ended_or_goes_is_not_counted_of_itself() -> None:
         (Note(server=SERVER, rendered=OLD), GOES, 1),
         (Note(server=a_model(replicas=0), rendered=NEW), GOES, 1),
         (Note(server=None, rendered=NEW), GOES, 1),
+        (Note(server=SERVER, rendered=NEW, ending=True), GOES, 1),
         (Note(server=SERVER, rendered=NEW, failure=Failure(reason="PortTaken", message="no")), None, 1),
     ],
 )

@@ -64,8 +64,8 @@ class BarePods:
     async def apply(self, server: Server) -> None:
         """Take the next steps towards it. What stands against it is said in its status; raises Retryable."""
         note = self._notes.setdefault((server.owner.uid, server.name), Note())
-        if note.server != server:
-            note.server = server
+        if note.server != server or note.ending:
+            note.server, note.ending = server, False
             note.start_again()
         await self._step(note)
 
@@ -103,18 +103,20 @@ class BarePods:
         )
 
     async def remove(self, owner_uid: str, name: str) -> None:
-        """Delete its Pod, in whatever namespace it is, and see to it that what it has kept is removed from its node."""
+        """Delete its Pod, in whatever namespace it is, and see to it that what it has kept is removed from its node.
+
+        Until all that is done it is among the names: after an error it can be asked for again.
+        """
         note = self._notes.get((owner_uid, name))
-        server = note.server if note is not None else None
         if note is not None:
-            note.server = None
+            note.ending = True
             async with note.busy:  # a step that is under way is the last
                 pass
         pods = [each for each in self._pods(owner_uid) if each.metadata.labels.server == name]
         for pod in pods:
             await self._end(pod, kept=False)
-        if note is not None and server is not None and not pods:
-            await self._leave(note, server)
+        if note is not None and note.server is not None and not pods:
+            await self._leave(note, note.server)
         await self._sweeps.unwanted(owner_uid, name)
         self._notes.pop((owner_uid, name), None)
 
@@ -167,7 +169,7 @@ class BarePods:
             await self._sweeps.tick()
 
     def _is_restless(self, note: Note, now: float) -> bool:
-        if note.server is None or note.not_before > now:
+        if note.server is None or note.ending or note.not_before > now:
             return False
         signature = self._signature(note.server)
         if note.failure is not None or signature is None or note.seen != signature:
@@ -206,7 +208,7 @@ class BarePods:
         async with note.busy:
             for _ in range(STEPS):
                 server = note.server
-                if server is None:
+                if server is None or note.ending:
                     return
                 seen = self._signature(server)
                 try:
@@ -320,7 +322,7 @@ class BarePods:
 
     async def _leave(self, note: Note, server: Server) -> None:
         """What it had kept while it had a Pod is not known from one: its next Pod could not be made yet."""
-        if note.held is not None and note.rendered is not None and note.rendered.keeps:
+        if note.held is not None and isinstance(server.program, ModelServer):
             await self._sweeps.record(server.owner, server.name, note.held[0], kept=False)
 
     # What there is --------------------------------------------------------------------------------------------------
@@ -355,8 +357,7 @@ class BarePods:
         return self._sweeps.kept(owner_uid) if self._sort.component == SERVE else set()
 
     def _answers(self, pod: Pod) -> bool:
-        node = self._place.mirrors.nodes.get(pod.metadata.annotations.node)
-        return node is not None and node.ready != "Unknown"
+        return answers(self._place.mirrors.nodes.get(pod.metadata.annotations.node))
 
     def _rival(self, note: Note, server: Server, node: str) -> Owner | None:
         """Who has the port on that node already, if it is somebody else."""
@@ -368,8 +369,9 @@ class BarePods:
         ):
             return None
         for other in self._notes.values():
-            if other is not note and other.held == place and other.server is not None and other.server.replicas:
-                return other.server.owner
+            wanted = other.server if other is not note and not other.ending else None
+            if other.held == place and wanted is not None and wanted.replicas:
+                return wanted.owner
         for pod in self._mirror.all():
             said = pod.metadata.annotations
             same = said.node == node and said.port == str(server.port) and pod.status.phase not in edge_plan.OVER

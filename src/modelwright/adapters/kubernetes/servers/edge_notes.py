@@ -33,7 +33,8 @@ class Reading:
 class Note:
     """`server` is None before it has been applied. `failure` is what stands against the next step, `held` the node and
     port that it has; `seen` is what the last step was decided on. After a step that was refused, the next is tried
-    `not_before`. `deferred`: its Pod is to be made anew when its turn comes; `turn`: that is being done."""
+    `not_before`. `deferred`: its Pod is to be made anew when its turn comes; `turn`: that is being done.
+    `ending`: no step is taken any more, and what it has left is still to be removed."""
 
     server: Server | None = None
     choice: Choice = field(default_factory=Choice)
@@ -42,6 +43,7 @@ class Note:
     held: tuple[str, int] | None = None
     deferred: bool = False
     turn: bool = False
+    ending: bool = False
     seen: object = None
     tries: int = 0
     not_before: float = 0.0

@@ -71,5 +71,5 @@ def answers(node: Node | None) -> bool:
 
 def _is_between(note: Note, pod: Pod | None, node: Node | None) -> bool:
     """Whether its former Pod is taken away, and its next one is not there yet, and nothing else stands against that."""
-    wanted = note.server is not None and note.server.replicas > 0 and note.failure is None
-    return wanted and going(pod) and answers(node)
+    wanted = note.server is not None and note.server.replicas > 0 and not note.ending
+    return wanted and note.failure is None and going(pod) and answers(node)
