@@ -26,7 +26,9 @@ Unknown fields are refused where the client asks for that (`kubectl` does), and 
 Besides its own, the `status` of each kind has the [conditions](#conditions) `Ready`, `Reconciling` and `Stalled`.
 
 Two annotations work on every kind: `modelwright.dev/suspend: "true"` stops reconciling the object,
-and a new value of `modelwright.dev/reconcile-requested-at` starts one again that has stalled.
+and a new value of `modelwright.dev/reconcile-requested-at` starts one again that has stalled. Of an object that is
+suspended no change is followed, neither of its spec nor of what it refers to; what runs for it already is kept running as
+it is, and its status says no more than it did. Deleted, it goes like any other.
 """
 
 _FIELDS_HEAD = "| Field | Type | Default | Limits | Meaning |\n|---|---|---|---|---|"
