@@ -350,6 +350,55 @@ async def test_what_others_have_edited_is_put_right(
         await right()
 
 
+OWNERLESS = {"metadata": {"ownerReferences": None}}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_an_owner_that_somebody_takes_away_is_given_back(
+    place: Place, workloads: KubernetesWorkloads, client: KubernetesClient, node: str, restarted: bool
+) -> None:
+    server = a_server(await place.owner(), replicas=2)
+    await workloads.apply(server)
+    for pod in await place.pods(2):
+        await place.ready(pod, node)
+    await until(workloads, server.owner.uid, lambda status: status.up_to_date)
+    for resource, name in ((DEPLOYMENTS, NAME), (SERVICES, "owner"), (BUDGETS, NAME)):
+        await client.merge_patch(resource, place.namespace, name, OWNERLESS)
+        status = await until(workloads, server.owner.uid, lambda status: not status.up_to_date)
+        assert (status.ready_replicas, status.serving_version) == (2, "v1"), "what serves goes on being told"
+        if restarted:
+            async with KubernetesWorkloads(client, JobSettings(agent_image="a"), SERVING) as later:
+                await applied(later, server)
+        else:
+            await applied(workloads, server)
+        (reference,) = (await client.get(resource, place.namespace, name))["metadata"]["ownerReferences"]
+        assert (reference["uid"], reference["controller"]) == (server.owner.uid, True)
+        await until(workloads, server.owner.uid, lambda status: status.up_to_date)
+    assert len(await place.all(SERVICES)) == 1
+
+
+async def test_what_somebody_else_has_taken_over_is_left_to_them(
+    place: Place, workloads: KubernetesWorkloads, client: KubernetesClient
+) -> None:
+    owner, other = await place.owner(), await place.owner("other")
+    await workloads.apply(a_server(owner))
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": other.uid, "controller": True}
+    theirs = {"metadata": {"ownerReferences": [reference]}}
+    await client.merge_patch(DEPLOYMENTS, place.namespace, NAME, theirs)
+    await client.merge_patch(SERVICES, place.namespace, "owner", theirs)
+    await until(workloads, owner.uid, lambda status: not status.replicas)
+    with pytest.raises(AlreadyExists) as refused:
+        await workloads.apply(a_server(owner, replicas=2))
+    assert refused.value.reason == "NameTaken"
+    deployment = await place.one(DEPLOYMENTS)
+    assert (deployment["metadata"]["ownerReferences"], deployment["spec"]["replicas"]) == ([reference], 1)
+    await client.delete(DEPLOYMENTS, place.namespace, NAME)
+    await applied(workloads, a_server(owner))
+    assert {each["metadata"]["name"] for each in await place.all(SERVICES)} == {"owner", NAME}
+    there = await client.get(SERVICES, place.namespace, "owner")
+    assert there["metadata"]["ownerReferences"] == [reference]
+
+
 async def test_an_edit_that_came_between_is_seen_at_the_next_try(
     place: Place, workloads: KubernetesWorkloads, client: KubernetesClient
 ) -> None:
@@ -507,6 +556,8 @@ async def test_what_its_owner_leaves_goes_by_itself(place: Place, workloads: Kub
     await place.pods(2)
     await place.client.delete(MAPS, place.namespace, "owner")
     await place.pods(0)
+    servers = workloads._servers
+    assert servers is not None
     async with asyncio.timeout(DEADLINE):
-        while await place.versions():
+        while await place.versions() or await workloads.observe(owner.uid) or servers._cloud._written:
             await asyncio.sleep(0.1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
-from modelwright.adapters.kubernetes.workloads.kinds import Changed, Metadata, Object, going
+from modelwright.adapters.kubernetes.workloads.kinds import Changed, Metadata, Object, controller, going
 from modelwright.adapters.kubernetes.workloads.labels import MANAGER
 from modelwright.adapters.kubernetes.workloads.mirror import C, Mirror
 from modelwright.adapters.kubernetes.workloads.server_clock import ServerClock
@@ -26,7 +26,7 @@ class Children:
     def have(self, mirror: Mirror[C], owner_uid: str, namespace: str, name: str) -> C | None:
         """The object, if it is this owner's. Raises Unavailable while one of that name is going."""
         there = mirror.get(namespace, name)
-        if there is None or there.metadata.labels.owner_uid != owner_uid:
+        if there is None or not is_owners(there, owner_uid):
             return None
         if going(there):
             raise _going(mirror, name)
@@ -149,8 +149,14 @@ class Children:
 
 def is_of(there: Object, wanted: JSON) -> bool:
     """Whether what is there belongs to the owner of the wanted metadata."""
-    labels = there.metadata.labels
-    return labels.managed_by == MANAGER and labels.owner_uid == wanted["labels"]["modelwright.dev/owner-uid"]
+    owner_uid = wanted["labels"]["modelwright.dev/owner-uid"]
+    return there.metadata.labels.managed_by == MANAGER and is_owners(there, owner_uid)
+
+
+def is_owners(there: Object, owner_uid: str) -> bool:
+    """Whether it says that it is this owner's, and nobody else controls it. Its labels say it, also where somebody has
+    taken its owner references away."""
+    return there.metadata.labels.owner_uid == owner_uid and controller(there) in ("", owner_uid)
 
 
 def taken(mirror: Mirror[C], there: C) -> AlreadyExists:

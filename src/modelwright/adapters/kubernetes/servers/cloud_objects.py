@@ -15,6 +15,7 @@ from modelwright.adapters.kubernetes.servers.kinds import (
     Service,
 )
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
+from modelwright.adapters.kubernetes.workloads.kinds import controller
 from modelwright.ports.workloads import Exposure, Server
 
 REVISIONS = 2
@@ -138,5 +139,7 @@ def budget_differs(there: PodDisruptionBudget, wanted: JSON) -> bool:
 
 
 def _made_from_other(there: Deployment | Service | PodDisruptionBudget, wanted: JSON) -> bool:
+    """Also where somebody has taken its owner away: it would outlive that, and its status would not be believed."""
     rendered: str = wanted["metadata"]["annotations"][labels.RENDERED]
-    return there.metadata.annotations.rendered != rendered
+    (owner,) = wanted["metadata"]["ownerReferences"]
+    return there.metadata.annotations.rendered != rendered or controller(there) != owner["uid"]

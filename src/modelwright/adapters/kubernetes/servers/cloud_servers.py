@@ -7,11 +7,13 @@ from typing import Any
 
 from modelwright.adapters.kubernetes.client import JSON
 from modelwright.adapters.kubernetes.servers import cloud_objects as render
+from modelwright.adapters.kubernetes.servers.children import is_owners
 from modelwright.adapters.kubernetes.servers.cloud_attend import CloudAttendant
 from modelwright.adapters.kubernetes.servers.cloud_sources import CloudSources
 from modelwright.adapters.kubernetes.servers.cloud_status import Seen, is_ready, server_status
-from modelwright.adapters.kubernetes.servers.kinds import Service
+from modelwright.adapters.kubernetes.servers.kinds import Deployment, PodDisruptionBudget, Service
 from modelwright.adapters.kubernetes.servers.part import Place
+from modelwright.adapters.kubernetes.servers.written import Written
 from modelwright.adapters.kubernetes.workloads.kinds import Pod, controller, going
 from modelwright.adapters.kubernetes.workloads.mirror import C, Mirror
 from modelwright.ports.errors import AlreadyExists, Unavailable
@@ -30,7 +32,7 @@ class CloudServers:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._mirrors = place.mirrors
-        self._generations: dict[str, int] = {}
+        self._written = Written()
         self._attendant = CloudAttendant(place, self._open_pods)
         self._sources = CloudSources(place)
 
@@ -56,11 +58,10 @@ class CloudServers:
         there = self._place.children.have(mirror, owner.uid, owner.namespace, server.name)
         wanted = await self._sources.rendered(server, there, self.pods(owner, server.name))
         if there is not None:
-            known = self._generations.get(there.metadata.uid, there.metadata.generation)
-            if known == there.metadata.generation and not render.deployment_differs(there, wanted):
+            as_written = self._written.is_as_written(server, there)
+            if as_written and not render.deployment_differs(there, wanted):
                 return
-        made = await self._ensure(mirror, there, wanted)
-        self._generations[made.metadata.uid] = made.metadata.generation
+        self._written.wrote(server, await self._ensure(mirror, there, wanted))
 
     async def _service(self, server: Server) -> None:
         there = self._service_of(server.owner, server.name)
@@ -84,7 +85,9 @@ class CloudServers:
     def _check_former(self, server: Server) -> None:
         """The Service of a former owner of this name goes by itself. Raises Unavailable while it is there."""
         there = self._mirrors.services.get(server.owner.namespace, server.owner.name)
-        if there is not None and there.metadata.annotations.name == server.owner.name:
+        if there is None or there.metadata.labels.owner_uid == server.owner.uid:
+            return
+        if there.metadata.annotations.name == server.owner.name:
             raise Unavailable(f"the Service of the former {server.owner.name} has not gone yet: trying again")
 
     async def _budget(self, server: Server) -> None:
@@ -108,8 +111,12 @@ class CloudServers:
         for mirror in self._main:
             for child in mirror.of(owner_uid):
                 if child.metadata.labels.server == name:
-                    self._generations.pop(child.metadata.uid, None)
                     await self._place.children.remove(mirror, child)
+        self._written.forget(owner_uid, name)
+
+    def forget_owner(self, uid: str) -> None:
+        """Nothing of it is there any more, whoever has taken it away."""
+        self._written.forget_owner(uid)
 
     # Seeing ---------------------------------------------------------------------------------------------------------
 
@@ -123,13 +130,15 @@ class CloudServers:
 
     def status(self, owner: Owner, name: str) -> ServerStatus | None:
         deployment = self._mirrors.deployments.get(owner.namespace, name)
-        if deployment is None or going(deployment) or controller(deployment) != owner.uid:
+        if deployment is None or going(deployment) or not is_owners(deployment, owner.uid):
             return ServerStatus(name=name) if name in self.names(owner.uid) else None
+        service = self._service_of(owner, name)
         seen = Seen(
             deployment=deployment,
-            service=self._service_of(owner, name),
+            service=service,
             pods=self.pods(owner, name),
             hints=self._attendant.hints,
+            owned=self._owned(owner, deployment, service, self._mirrors.budgets.get(owner.namespace, name)),
             address_of=self._address_of,
             cluster_domain=self._place.settings.cluster_domain,
             now=self._place.clock.now(),
@@ -156,16 +165,21 @@ class CloudServers:
         return self._mirrors.deployments, self._mirrors.services, self._mirrors.budgets
 
     def _service_of(self, owner: Owner, name: str) -> Service | None:
-        for service in self._mirrors.services.of(owner.uid):
-            metadata = service.metadata
-            if (
-                metadata.labels.server == name
-                and metadata.namespace == owner.namespace
-                and controller(service) == owner.uid
-                and not going(service)
-            ):
-                return service
-        return None
+        """One that has lost its owner too, if there is no other."""
+        found = [
+            service
+            for service in self._mirrors.services.of(owner.uid)
+            if service.metadata.labels.server == name
+            and service.metadata.namespace == owner.namespace
+            and is_owners(service, owner.uid)
+            and not going(service)
+        ]
+        return min(found, key=lambda service: (not controller(service), service.metadata.name), default=None)
+
+    @staticmethod
+    def _owned(owner: Owner, *parts: Deployment | Service | PodDisruptionBudget | None) -> bool:
+        """Whether none of these has lost its owner; what somebody else controls is none of ours."""
+        return all(controller(part) for part in parts if part is not None and is_owners(part, owner.uid))
 
     def _pods(self) -> Iterator[Pod]:
         return (pod for pod in self._mirrors.pods.all() if pod.metadata.labels.server and _is_cloud(pod))

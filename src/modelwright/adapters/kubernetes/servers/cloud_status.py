@@ -29,7 +29,8 @@ NOTHING = Hint()
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of a Server. `pods` are its own, old and new, also those that are going."""
+    """What there is of a Server. `pods` are its own, old and new, also those that are going. `owned`: nobody has taken
+    its owner from any of it."""
 
     deployment: Deployment
     service: Service | None
@@ -38,6 +39,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     address_of: Callable[[str], str]
     cluster_domain: str
     now: datetime
+    owned: bool = True
 
 
 def server_status(name: str, seen: Seen) -> ServerStatus:
@@ -49,7 +51,7 @@ def server_status(name: str, seen: Seen) -> ServerStatus:
     # A Pod on a node that does not answer stays until the node is back, and serves nobody.
     left = [pod for pod in seen.pods if going(pod) and not status.unreachable(pod) and pod.status.phase not in OVER]
     settled = len(there) == len(new) == wanted == len(ready) and not left
-    up_to_date = settled and seen.service is not None and not seen.deployment.spec.paused
+    up_to_date = settled and seen.owned and seen.service is not None and not seen.deployment.spec.paused
     failure = None if settled else _failure(seen, there, new)
     served = {pod.metadata.annotations.version for pod in ready}
     at = reached(seen.service, ready, seen.address_of, seen.cluster_domain) if seen.service is not None else None

@@ -58,7 +58,8 @@ class Servers:
         self._wanted: dict[Key, Part] = {}
         self.mirrors = ServerMirrors(client, pods, changed, self._node_changed)
         place = Place(client, settings, self.mirrors, Children(client, clock, wrote), changed, clock)
-        self._parts: tuple[Part, ...] = (GatewayServers(place), EdgeServers(place), CloudServers(place))
+        self._cloud = CloudServers(place)
+        self._parts: tuple[Part, ...] = (GatewayServers(place), EdgeServers(place), self._cloud)
 
     async def run(self) -> None:
         """Follow the cluster, until cancelled."""
@@ -127,6 +128,7 @@ class Servers:
 
     def forget_owner(self, uid: str) -> None:
         """Nothing runs for it any more."""
+        self._cloud.forget_owner(uid)
         self._known.pop(uid, None)
         self._wanted = {key: part for key, part in self._wanted.items() if key[0] != uid}
 
