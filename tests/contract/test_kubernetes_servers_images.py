@@ -196,6 +196,45 @@ async def test_another_kubelet_has_to_show_it_anew(place: Place) -> None:
     assert len(await place.probes()) == 1
 
 
+async def test_what_a_node_has_shown_is_forgotten_with_it(place: Place) -> None:
+    first, second = await place.node(), await place.node()
+    async with operating(place) as workloads:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(applied(workloads, place.server()))
+            await place.show("Succeeded", count=2)
+        servers = workloads._servers
+        assert servers is not None
+        known = servers._cloud._sources._volumes._findings
+        assert known.keys() == {first, second}
+        await place.client.delete(NODES, "", place.nodes.pop(0))
+        node = await place.client.get(NODES, "", second)
+        await say(place.client, NODES, node, nodeInfo={**INFO, "kubeletVersion": "v1.36.0"})
+        async with asyncio.timeout(DEADLINE):
+            while known:
+                await asyncio.sleep(0.05)
+
+
+async def test_what_is_found_out_of_a_node_that_has_gone_meanwhile_is_not_kept(place: Place) -> None:
+    name = await place.node()
+    async with operating(place) as workloads:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(applied(workloads, place.server()))
+            async with asyncio.timeout(DEADLINE):
+                while not await place.probes():
+                    await asyncio.sleep(0.05)
+            await place.client.delete(NODES, "", place.nodes.pop())
+            servers = workloads._servers
+            assert servers is not None
+            async with asyncio.timeout(DEADLINE):
+                while servers.mirrors.nodes.get(name) is not None:
+                    await asyncio.sleep(0.05)
+            await place.show("Succeeded")
+        async with asyncio.timeout(DEADLINE):
+            while servers._cloud._sources._volumes._trying:
+                await asyncio.sleep(0.05)
+        assert not servers._cloud._sources._volumes._findings
+
+
 async def test_what_is_decided_stays_while_the_pods_do(place: Place) -> None:
     await place.node()
     async with operating(place, image_volumes=False) as workloads:

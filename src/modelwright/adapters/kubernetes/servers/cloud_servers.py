@@ -154,6 +154,7 @@ class CloudServers:
         return sorted(found, key=lambda pod: (str(pod.metadata.creation_timestamp or ""), pod.metadata.name))
 
     def node_changed(self, node: str) -> None:
+        self._sources.node_changed(node)
         for pod in self._pods():
             if pod.spec.node_name == node:
                 self._place.changed(pod.metadata.labels.owner_uid)

@@ -25,7 +25,7 @@ class CloudSources:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._volumes = ImageVolumes(place.client, place.settings)
+        self._volumes = ImageVolumes(place.client, place.settings, place.mirrors.nodes.get)
 
     async def rendered(self, server: Server, there: Deployment | None, pods: Sequence[Pod]) -> JSON:
         """The Deployment that is wanted. Raises what rendering raises."""
@@ -42,6 +42,10 @@ class CloudSources:
             failing = self._volumes.fails(nodes) or any(cannot_mount(pod, server) for pod in pods)
             return fetched if failing else mounted
         return mounted if await self._volumes.fit(nodes, patience=PATIENCE_SECONDS) else fetched
+
+    def node_changed(self, name: str) -> None:
+        """A node came, went or is another."""
+        self._volumes.node_changed(name)
 
     async def aclose(self) -> None:
         """Find out no more."""

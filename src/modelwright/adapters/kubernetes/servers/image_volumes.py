@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -42,14 +42,28 @@ AGAIN_SECONDS = 600.0
 """After how long a node that could not be tried is tried again."""
 
 
-class ImageVolumes:
-    """`fit` says what is known, and has what is not known found out; nobody is asked before that."""
+class _Finding(msgspec.Struct, frozen=True):
+    """What a probe has shown; `can` is None where it could not be tried, which holds `until` then."""
 
-    def __init__(self, client: KubernetesClient, settings: ServerSettings) -> None:
+    probe: str
+    can: bool | None
+    until: float
+
+
+class ImageVolumes:
+    """`fit` says what is known, and has what is not known found out; nobody is asked before that.
+
+    `node_of` gives a node as it is now: what is known is of that, and goes with it.
+    """
+
+    def __init__(
+        self, client: KubernetesClient, settings: ServerSettings, node_of: Callable[[str], Node | None]
+    ) -> None:
         self._client = client
         self._settings = settings
-        self._known: dict[str, bool] = {}
-        self._open_until: dict[str, float] = {}
+        self._node_of = node_of
+        self._findings: dict[str, _Finding] = {}
+        """By the node's name."""
         self._trying: dict[str, asyncio.Task[None]] = {}
         self._since: dict[asyncio.Task[None], float] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -63,11 +77,17 @@ class ImageVolumes:
         if trying:
             until = max(self._since[task] for task in trying) + patience
             await asyncio.wait(trying, timeout=max(0.0, until - asyncio.get_running_loop().time()))
-        return all(self._known.get(probe_name(node), False) for node in nodes)
+        return all(self._can(node) for node in nodes)
 
     def fails(self, nodes: Sequence[Node]) -> bool:
         """Whether one of them is known not to."""
-        return any(self._known.get(probe_name(node)) is False for node in nodes)
+        return any(self._can(node) is False for node in nodes)
+
+    def node_changed(self, name: str) -> None:
+        """A node came, went or is another: what was found out of one that is not there any more is forgotten."""
+        finding = self._findings.get(name)
+        if finding is not None and not self._is_there(name, finding.probe):
+            del self._findings[name]
 
     async def aclose(self) -> None:
         """Find out no more."""
@@ -77,9 +97,24 @@ class ImageVolumes:
         if trying:
             await asyncio.wait(trying)
 
+    def _can(self, node: Node) -> bool | None:
+        finding = self._findings.get(node.name)
+        return finding.can if finding is not None and finding.probe == probe_name(node) else None
+
+    def _is_there(self, node: str, probe: str) -> bool:
+        there = self._node_of(node)
+        return there is not None and probe_name(there) == probe
+
+    def _is_settled(self, node: Node, probe: str) -> bool:
+        """Whether there is nothing to find out now."""
+        finding = self._findings.get(node.name)
+        if finding is None or finding.probe != probe:
+            return False
+        return finding.can is not None or finding.until > asyncio.get_running_loop().time()
+
     def _try(self, node: Node) -> asyncio.Task[None] | None:
         name = probe_name(node)
-        if name in self._known or self._open_until.get(name, 0.0) > asyncio.get_running_loop().time():
+        if self._is_settled(node, name):
             return None
         if name not in self._trying:
             task = asyncio.create_task(self._find_out(name, node))
@@ -94,10 +129,12 @@ class ImageVolumes:
         except ModelwrightError as error:
             log.info("whether the node %s can mount images cannot be found out: %s", node.name, error.message)
             found = None
-        if found is None:
-            self._open_until[name] = asyncio.get_running_loop().time() + AGAIN_SECONDS
+        if not self._is_there(node.name, name):
             return
-        self._known[name] = found
+        until = asyncio.get_running_loop().time() + AGAIN_SECONDS
+        self._findings[node.name] = _Finding(name, found, until)
+        if found is None:
+            return
         log.info("the node %s %s", node.name, "mounts models from their images" if found else "mounts no images")
 
     async def _probe(self, name: str, node: Node) -> bool | None:
