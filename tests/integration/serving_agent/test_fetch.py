@@ -95,6 +95,12 @@ def test_a_server_with_one_folder_gets_the_default_alone(pod: Pod, host: FileHos
     assert [asked.path for asked in host.asked] == ["/a.onnx"]
 
 
+def test_a_server_with_one_folder_gets_the_one_that_an_archive_consists_of(pod: Pod, host: FileHost) -> None:
+    one = host.add("/a.tar", tar_of({"top/a.onnx": b"1", "top/more/b": b"2"}))
+    assert pod.fetch(pod.task(version("a", 1, *one), layout="plain")).code == 0
+    assert (pod.run_folder / "model/a.onnx").read_bytes() == b"1"
+
+
 def test_what_is_mounted_from_its_image_is_not_fetched(pod: Pod, models: Path) -> None:
     source = ModelImage("127.0.0.1:1/nowhere@sha256:" + "0" * 64)
     assert pod.fetch(pod.task(of("v1", 1, source), mounted={"v1": str(models / "3")})).code == 0

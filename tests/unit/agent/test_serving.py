@@ -14,7 +14,7 @@ from modelwright.agent.printing import Printer
 from modelwright.agent.serving.attempt import failed
 from modelwright.agent.serving.choice import choose
 from modelwright.agent.serving.keys import is_key, key_of
-from modelwright.agent.serving.layouts import models_config, saved_model, server_config
+from modelwright.agent.serving.layouts import models_config, only_folder, saved_model, server_config, write
 from modelwright.agent.serving.places import Places, places_of
 from modelwright.agent.serving.server import read_state
 from modelwright.agent.serving.task_file import TaskFile
@@ -138,6 +138,44 @@ def test_a_saved_model_is_found_where_our_server_finds_it(tmp_path: Path) -> Non
         "nothing": tmp_path / "nothing",
         "linked": tmp_path / "linked",
     }
+
+
+@pytest.mark.parametrize(
+    ("files", "inside"),
+    [
+        (["m.bin"], "."),
+        (["m.bin", "top/n.bin"], "."),
+        (["a/m.bin", "b/m.bin"], "."),
+        (["top/m.bin"], "top"),
+        (["top/.hidden", "top/deeper/m.bin"], "top"),
+        ([".hidden", "top/m.bin"], "top"),
+        (["7/m.bin"], "7"),
+    ],
+)
+def test_an_archive_of_one_top_folder_is_that_folder_to_who_knows_one_only(
+    tmp_path: Path, files: list[str], inside: str
+) -> None:
+    model, run = tmp_path / "model", tmp_path / "run"
+    run.mkdir()
+    for name in files:
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        (model / name).write_bytes(b"")
+    choice = choose(task("v1"), {"v1": str(model)}, None, "")
+    assert choice is not None
+    places = Places(run=run)
+    told = write("plain", choice, places)
+    assert places.plain.readlink() == model / inside
+    assert write("plain", choice, places) == told
+
+
+def test_a_link_is_no_top_folder_and_what_cannot_be_read_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/top").symlink_to(tmp_path / "elsewhere")
+    assert only_folder(tmp_path / "model") == tmp_path / "model"
+    assert only_folder(tmp_path / "nowhere") == tmp_path / "nowhere"
+    (tmp_path / "file").write_bytes(b"")
+    assert only_folder(tmp_path / "file") == tmp_path / "file"
 
 
 # What mends a failure

@@ -5,8 +5,8 @@ tensorflow    MODELS_CONFIG_FILE: a ModelServerConfig as protobuf text, with the
               TensorFlow Serving wants a folder for each version, named by its number: they are links in
               RUN_FOLDER/tensorflow. It finds versions by the names in the folder, and opens them as any path, so that
               links do. (tensorflow_serving/config/model_server_config.proto, sources/storage_path.)
-plain         PLAIN_FOLDER: a link to the default version. Who follows it once, at its start, goes on with the former
-              version until it is started anew.
+plain         PLAIN_FOLDER: a link to the default version, or to the one folder that it consists of. Who follows it
+              once, at its start, goes on with the former version until it is started anew.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def write(layout: Layout, choice: Choice, places: Places) -> str:
     with disk_errors():
         if layout == "plain":
             default = choice.find(choice.default)
-            return _link(places.plain, default.path if default else "")
+            return _link(places.plain, str(only_folder(Path(default.path))) if default else "")
         if layout == "tensorflow":
             folder = places.run / "tensorflow"
             folder.mkdir(mode=0o755, exist_ok=True)
@@ -119,9 +119,22 @@ def saved_model(path: Path) -> Path:
     return path
 
 
+def only_folder(path: Path) -> Path:
+    """The one top folder in it where there is nothing else, else itself: archives are packed in both ways."""
+    try:
+        entries = _visible(path)
+    except OSError:
+        return path
+    return entries[0] if len(entries) == 1 and _is_folder(entries[0]) else path
+
+
+def _visible(path: Path) -> list[Path]:
+    return [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+
+
 def _inner(path: Path) -> Path | None:
     try:
-        folders = [entry for entry in path.iterdir() if not entry.name.startswith(".") and _is_folder(entry)]
+        folders = [entry for entry in _visible(path) if _is_folder(entry)]
     except OSError:
         return None
     numbered = [folder for folder in folders if _NUMBER.fullmatch(folder.name)]

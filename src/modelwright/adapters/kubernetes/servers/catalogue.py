@@ -3,7 +3,7 @@
 Templates hold placeholders, which `command_of` and `ready_path_of` replace:
 
     $(MODEL_NAME)   the model's name, as URLs have it
-    $(MODEL_DIR)    layout plain: the folder (or file) of the default version; else the folder with the configuration
+    $(MODEL_DIR)    layout plain: the folder of the default version; else the folder with the configuration
     $(PORT)         where to listen
     $(VERSION)      in paths of probes: the number of the default version
 
