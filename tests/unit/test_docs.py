@@ -106,4 +106,6 @@ def verbs(group: object, prefix: str = "") -> Iterator[str]:
 def test_the_map_leads_to_every_page() -> None:
     text = (ROOT / "docs/index.md").read_text()
     pages = sorted(page.name for page in (ROOT / "docs").glob("*.md") if page.name != "index.md")
+    pages += [f"../deploy/{page.name}" for page in sorted((ROOT / "deploy").glob("*.md"))]
+    assert "../deploy/kubeedge.md" in pages
     assert [page for page in pages if f"]({page})" not in text] == []
