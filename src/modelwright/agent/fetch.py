@@ -13,8 +13,10 @@ from modelwright.agent.addresses import Resolver, system_resolver
 from modelwright.agent.download import Download, Report, file_name
 from modelwright.agent.policy import Policy
 from modelwright.oci.archives import unpack_archive
+from modelwright.oci.digests import hexadecimal
 from modelwright.oci.disk import disk_errors
 from modelwright.oci.names import WHITEOUT, entry_parts
+from modelwright.oci.recorder import Recorder
 from modelwright.oci.unpack import Limits, unpacked_into
 from modelwright.ports.errors import AlreadyExists, Invalid, Mismatch, Rejected
 from modelwright.ports.images import Digest
@@ -42,11 +44,13 @@ def fetch(
     report: Report | None = None,
     resolver: Resolver = system_resolver,
     durable: bool = True,
+    recorder: Recorder | None = None,
 ) -> Fetched:
     """Bring what `url` (http, https or file) names into the folder `destination`, which must not exist.
 
     An archive is unpacked; any other file lies in the folder under its own name. `secret` is a folder with the files
     `token`, or `username` and `password`, or `authorization`; and `ca.crt` for a private CA.
+    `recorder` notes the files that are unpacked or moved.
     Bytes of a broken download wait in `.NAME.part` beside the destination: a later call goes on with them.
     Raises Mismatch (ChecksumMismatch) before anything is unpacked, Rejected, Forbidden, NotFound, Invalid, Unavailable.
     """
@@ -57,7 +61,7 @@ def fetch(
     if destination.exists():
         raise AlreadyExists(f"{destination} exists already", reason="DestinationExists")
     destination.parent.mkdir(parents=True, exist_ok=True)
-    fetching = _Fetching(destination, sha256sum.lower(), limits, report, durable=durable)
+    fetching = _Fetching(destination, sha256sum.lower(), limits, report, recorder, durable=durable)
     if url[:5].lower() == "file:":
         return fetching.copy(local_files.path_of(url, policy))
     if secret is not None:
@@ -77,16 +81,23 @@ class _Fetching:
     """What both ways have in common."""
 
     def __init__(
-        self, destination: Path, expected: str, limits: Limits, report: Report | None, *, durable: bool
+        self,
+        destination: Path,
+        expected: str,
+        limits: Limits,
+        report: Report | None,
+        recorder: Recorder | None,
+        *,
+        durable: bool,
     ) -> None:
         self._destination, self._expected, self._limits = destination, expected, limits
-        self._report, self._durable = report, durable
+        self._report, self._recorder, self._durable = report, recorder, durable
         self._part = destination.with_name(f".{destination.name}.part")
         self._done = 0
 
     def download(self, download: Download, url: urls.Url) -> Fetched:
         got = download.run(self._part)
-        self._unpack(file_name(url, got.name))
+        self._unpack(file_name(url, got.name), Fetched(got.digest, got.size))
         return Fetched(got.digest, got.size)
 
     def copy(self, source: Path) -> Fetched:
@@ -100,16 +111,20 @@ class _Fetching:
             with disk_errors():
                 digest, size = local_files.copy_file(source, self._part, self._moved)
             self._verify(digest, source)
-            self._unpack(source.name)
+            self._unpack(source.name, Fetched(digest, size))
         finally:
             self._part.unlink(missing_ok=True)
         return Fetched(digest, size)
 
-    def _unpack(self, name: str) -> None:
+    def _unpack(self, name: str, fetched: Fetched) -> None:
         """What cannot be unpacked now never can be: the bytes are removed either way."""
         try:
             with unpacked_into(self._destination, durable=self._durable) as staging:
-                unpack_archive(self._part, staging, self._limits, name=_sound(name), consume=True)
+                unpack_archive(
+                    self._part, staging, self._limits, name=_sound(name), consume=True, recorder=self._recorder
+                )
+                if self._recorder is not None and not self._part.exists():  # it is no archive, and was moved
+                    self._recorder.note(_sound(name), fetched.size, hexadecimal(fetched.digest))
         except Rejected:
             self._remove_part()
             raise

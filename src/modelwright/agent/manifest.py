@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
+from modelwright.oci.recorder import Written
 from modelwright.ports.errors import Mismatch
 
 _CHUNK = 1024 * 1024
@@ -35,9 +37,21 @@ class FolderManifest(msgspec.Struct, frozen=True):
         return sum(file.size for file in self.files)
 
 
-def describe(folder: Path, digest: str = "") -> FolderManifest:
-    """Read all files. Raises Mismatch for what is neither a file nor a folder."""
-    return FolderManifest(tuple(_file(folder, path, lambda _count: None) for path in _paths(folder)), digest)
+def describe(folder: Path, digest: str = "", known: Mapping[str, Written] = MappingProxyType({})) -> FolderManifest:
+    """Read all files but those that are `known`. Raises Mismatch for what is neither a file nor a folder."""
+    return FolderManifest(tuple(_known(folder, path, known.get(path)) for path in _paths(folder)), digest)
+
+
+def _known(folder: Path, path: str, written: Written | None) -> File:
+    if written is not None and _length(folder / path) == written.size:
+        return File(path, written.size, written.sha256)
+    return _file(folder, path, lambda _count: None)
+
+
+def _length(path: Path) -> int:
+    """Of a regular file; -1 for anything else."""
+    state = path.lstat()
+    return state.st_size if stat.S_ISREG(state.st_mode) else -1
 
 
 def verify(folder: Path, manifest: FolderManifest, moved: Callable[[int], None]) -> None:

@@ -19,14 +19,16 @@ from modelwright.agent.build import LocalRegistry, open_repository
 from modelwright.agent.manifest import FolderManifest, describe, verify
 from modelwright.agent.policy import Policy
 from modelwright.oci.disk import disk_errors, remove_tree
+from modelwright.oci.recorder import Recorder
 from modelwright.ports.errors import Mismatch
 from modelwright.ports.worker import Obtained
 from modelwright.ports.workloads import Download, ModelImage, ModelSource
 
 Report = Callable[[int, int], None]
 """Called with bytes done and bytes in all (0: not known)."""
-Bring = Callable[[Path], str]
-"""Puts a model into a folder that does not exist yet; returns the digest of what was downloaded, if it was."""
+Bring = Callable[[Path, Recorder], str]
+"""Puts a model into a folder that does not exist yet, and notes its files; returns the digest of what was downloaded,
+if it was."""
 _STAGING = ".modelwright-staging-*"
 """What `oci.appearing` unpacks into."""
 
@@ -53,11 +55,11 @@ def obtain(
     if found is not None:
         return found
 
-    def bring(model: Path) -> str:
+    def bring(model: Path, recorder: Recorder) -> str:
         if isinstance(source, ModelImage):
-            return _pull(source.image, model, registry, secret, report)
+            return _pull(source.image, model, registry, secret, report, recorder)
         policy = Policy(forbidden_folders=forbidden, readable_folders=readable)
-        return download(source, model, policy, secret, report)
+        return download(source, model, policy, secret, report, recorder)
 
     return place(folder, bring)
 
@@ -81,10 +83,11 @@ def place(folder: Path, bring: Bring, *, mode: int = 0o700) -> Obtained:
     manifest.unlink(missing_ok=True)
     for former in (model, *folder.glob(_STAGING)):
         remove_tree(former)
-    digest = bring(model)
+    with Recorder() as recorder:
+        digest = bring(model, recorder)
     fresh = folder / ".manifest.json.new"
     with disk_errors():
-        fresh.write_bytes(msgspec.json.encode(describe(model, digest)))
+        fresh.write_bytes(msgspec.json.encode(describe(model, digest, recorder.files)))
     _seal(model)
     fresh.replace(manifest)
     return Obtained(digest)
@@ -126,7 +129,9 @@ def _adding_up(total: int, report: Report) -> Callable[[int], None]:
     return moved
 
 
-def download(source: Download, destination: Path, policy: Policy, secret: Path | None, report: Report) -> str:
+def download(
+    source: Download, destination: Path, policy: Policy, secret: Path | None, report: Report, recorder: Recorder
+) -> str:
     """Download into the folder `destination`, which must not exist; the digest of what came. Raises as `fetch`."""
     from modelwright.agent.fetch import fetch
 
@@ -138,16 +143,24 @@ def download(source: Download, destination: Path, policy: Policy, secret: Path |
         policy=policy,
         report=report,
         durable=False,
+        recorder=recorder,
     )
     return fetched.digest
 
 
-def _pull(image: str, destination: Path, registry: LocalRegistry, secret: Path | None, report: Report) -> str:
+def _pull(
+    image: str,
+    destination: Path,
+    registry: LocalRegistry,
+    secret: Path | None,
+    report: Report,
+    recorder: Recorder,
+) -> str:
     from modelwright.oci.pull import pull
     from modelwright.oci.reference import parse
 
     reference = parse(image, default_host=registry.host)
     credentials = secret / ".dockerconfigjson" if secret is not None else None
     with open_repository(reference.name, registry, credentials) as images:
-        pull(images, reference.target, destination, report=report, durable=False)
+        pull(images, reference.target, destination, report=report, durable=False, recorder=recorder)
     return ""

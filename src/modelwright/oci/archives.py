@@ -9,6 +9,7 @@ from typing import BinaryIO
 from modelwright.oci import gunzip as gz
 from modelwright.oci import zipdirectory
 from modelwright.oci.names import entry_parts, shown
+from modelwright.oci.recorder import Recorder
 from modelwright.oci.tarstream import BLOCK, is_header
 from modelwright.oci.tree import Limits, SafeTree, Unpacked
 from modelwright.oci.unpack import refuse_whiteout, unpack_tar
@@ -35,10 +36,12 @@ def unpack_archive(
     *,
     name: str = "model",
     consume: bool = False,
+    recorder: Recorder | None = None,
 ) -> Unpacked:
     """Unpack `path` into `destination`, made if absent; what is no archive is copied there as `name`.
 
     `consume`: the file is the caller's own and may be moved instead of copied (within one file system).
+    `recorder` notes what each file is that is not moved.
 
     Only one layer is unpacked: an archive inside stays a file. On an error the caller removes the destination
     (or uses `unpacked_into`). Raises Rejected, or Unavailable (DiskFull).
@@ -48,13 +51,13 @@ def unpack_archive(
     kind = "" if name.lower().endswith(CONTAINERS) else _kind(path, start, limits)
     _refuse_others(start, name)
     if kind == "zip":
-        return unpack_zip(path, destination, limits)
+        return unpack_zip(path, destination, limits, recorder)
     with path.open("rb") as file:
         if kind == "tar":
-            return unpack_tar(file, destination, limits)
+            return unpack_tar(file, destination, limits, recorder=recorder)
         if kind == "tar.gz":
-            return unpack_tar(gz.gunzip(file, limits), destination, limits)
-        return _place(file, path if consume else None, destination, limits, name)
+            return unpack_tar(gz.gunzip(file, limits), destination, limits, recorder=recorder)
+        return _place(file, path if consume else None, destination, limits, name, recorder)
 
 
 def _kind(path: Path, start: bytes, limits: Limits) -> str:
@@ -77,13 +80,15 @@ def _refuse_others(start: bytes, name: str) -> None:
             )
 
 
-def _place(file: BinaryIO, own: Path | None, destination: Path, limits: Limits, name: str) -> Unpacked:
+def _place(
+    file: BinaryIO, own: Path | None, destination: Path, limits: Limits, name: str, recorder: Recorder | None
+) -> Unpacked:
     parts = entry_parts(name)
     if len(parts) != 1:
         raise Rejected(f"{shown(name)} is not a file name", reason="ArchiveEscapes")
     refuse_whiteout(parts)
     size = os.fstat(file.fileno()).st_size
-    with SafeTree(destination, limits) as tree:
+    with SafeTree(destination, limits, recorder=recorder) as tree:
         if own is None or not tree.adopt(parts, size, own):
             tree.file(parts, size, file.read)
         return tree.unpacked

@@ -21,6 +21,7 @@ from modelwright.oci import digests, manifests, media
 from modelwright.oci.disk import disk_errors
 from modelwright.oci.gunzip import gunzip
 from modelwright.oci.manifests import ImageConfig, ImageManifest
+from modelwright.oci.recorder import Recorder
 from modelwright.oci.retry import Retry
 from modelwright.oci.tree import Limits, SafeTree
 from modelwright.oci.unpack import unpack_tar_into, unpacked_into
@@ -61,11 +62,13 @@ def pull(
     partial: Path | None = None,
     durable: bool = True,
     retry: Retry | None = None,
+    recorder: Recorder | None = None,
 ) -> Pulled:
     """Put the model of an image into `destination`, which must not exist yet or be empty.
 
     `reference` is a tag or digest. Broken downloads are gone on with, also by a later pull:
     what has arrived is kept in `partial`, by default a hidden folder beside the destination, until all is done.
+    `recorder` notes what each file is.
     Raises NotFound, Mismatch, Rejected (hostile content), AlreadyExists (DestinationExists), Conflict (PullUnderWay),
     Unavailable (DiskFull, and what the registry does), Invalid (NoModelInImage).
     """
@@ -76,7 +79,7 @@ def pull(
     with disk_errors(), _locked(kept):
         _check_room(kept, chosen)
         with unpacked_into(destination, durable=durable) as staging:
-            entries, size = _Pull(images, chosen, kept, report, retry or Retry()).into(staging)
+            entries, size = _Pull(images, chosen, kept, report, retry or Retry()).into(staging, recorder)
         shutil.rmtree(kept, ignore_errors=True)
     return Pulled(root.digest, entries, size)
 
@@ -124,13 +127,13 @@ class _Pull:
         self._lock = threading.Lock()
         self._stop = threading.Event()
 
-    def into(self, staging: Path) -> tuple[int, int]:
+    def into(self, staging: Path, recorder: Recorder | None) -> tuple[int, int]:
         """Unpack all layers; entries and bytes."""
         layers = self._chosen.manifest.layers
         for layer in layers:
             _refuse_unknown(layer)
         below = self._model_folder()
-        with self._pool() as pool, SafeTree(staging, Limits(), overwrite=True) as tree:
+        with self._pool() as pool, SafeTree(staging, Limits(), overwrite=True, recorder=recorder) as tree:
             different = {layer.digest: layer for layer in layers}.values()
             arriving = {layer.digest: pool.submit(self._download, layer) for layer in different}
             for number, diff_id in enumerate(self._chosen.config.rootfs.diff_ids):

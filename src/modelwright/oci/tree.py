@@ -17,6 +17,7 @@ import msgspec
 
 from modelwright.oci.disk import check_room, disk_errors
 from modelwright.oci.names import collision_key, shown
+from modelwright.oci.recorder import Recorder
 from modelwright.ports.errors import Rejected
 
 _CHUNK = 1 << 20
@@ -59,13 +60,17 @@ class _Node:
 class SafeTree:
     """Writes files and folders below one folder, and nothing else anywhere.
 
-    The folder is made (0700) if it is absent. `overwrite` lets a file replace a file, as a later layer may.
+    The folder is made (0700) if it is absent. `overwrite` lets a file replace a file, as a later layer may; `recorder`
+    notes what each file is.
     """
 
-    def __init__(self, destination: Path, limits: Limits, *, overwrite: bool = False) -> None:
+    def __init__(
+        self, destination: Path, limits: Limits, *, overwrite: bool = False, recorder: Recorder | None = None
+    ) -> None:
         destination.mkdir(mode=0o700, exist_ok=True)
         self._limits = limits
         self._overwrite = overwrite
+        self._recorder = recorder
         self._root = _Node("", {})
         self._open: list[tuple[str, int]] = [("", os.open(destination, _FOLDER_FLAGS))]
         self._entries = 0
@@ -100,7 +105,12 @@ class SafeTree:
             descriptor = self._create(parts, parent)
             with os.fdopen(descriptor, "wb", buffering=0) as file:
                 os.fchmod(descriptor, 0o644)
-                _copy(file.write, size, read)
+                if self._recorder is None:
+                    _copy(file.write, size, read)
+                    return
+                hashing = self._recorder.begin("/".join(parts), size)
+                _copy(file.write, size, read, hashing.update)
+                hashing.end()
 
     def adopt(self, parts: tuple[str, ...], size: int, source: Path) -> bool:
         """Move a file of ours to a new name at the root; False if it lies on another file system."""
@@ -201,13 +211,20 @@ class SafeTree:
             os.close(self._open.pop()[1])
 
 
-def _copy(write: Callable[[memoryview], int | None], size: int, read: Callable[[int], bytes]) -> None:
+def _copy(
+    write: Callable[[memoryview], int | None],
+    size: int,
+    read: Callable[[int], bytes],
+    seen: Callable[[bytes], None] | None = None,
+) -> None:
     left = size
     while left:
         chunk = read(min(left, _CHUNK))
         if not chunk:
             raise Rejected(f"the archive ends {left} bytes before the end of a file", reason="ArchiveTruncated")
         left -= len(chunk)
+        if seen is not None:
+            seen(chunk)
         view = memoryview(chunk)
         while view:
             view = view[write(view) or 0 :]

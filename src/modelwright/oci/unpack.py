@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from modelwright.oci.appearing import unpacked_into
 from modelwright.oci.names import WHITEOUT, decode_name, entry_parts, shown
+from modelwright.oci.recorder import Recorder
 from modelwright.oci.tarstream import TarEntry, TarReader
 from modelwright.oci.tree import Limits, SafeTree, Unpacked
 from modelwright.ports.errors import Rejected
@@ -35,6 +36,7 @@ def unpack_tar(
     *,
     subpath: str = "",
     overwrite: bool = False,
+    recorder: Recorder | None = None,
 ) -> Unpacked:
     """Unpack the entries below `subpath` (which is stripped) into `destination`, made if absent.
 
@@ -42,7 +44,7 @@ def unpack_tar(
     whiteouts that touch `subpath` are refused. For several layers use one SafeTree and `unpack_tar_into`, so that
     limits and collisions count across them. Raises Rejected, or Unavailable (DiskFull).
     """
-    with SafeTree(destination, limits, overwrite=overwrite) as tree:
+    with SafeTree(destination, limits, overwrite=overwrite, recorder=recorder) as tree:
         unpack_tar_into(stream, tree, subpath=subpath)
         return tree.unpacked
 

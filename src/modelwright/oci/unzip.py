@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from modelwright.oci.names import decode_name, entry_parts, shown
+from modelwright.oci.recorder import Recorder
 from modelwright.oci.tree import Limits, SafeTree, Unpacked
 from modelwright.oci.unpack import refuse_kind, refuse_whiteout
 from modelwright.oci.zipdirectory import (
@@ -32,10 +33,10 @@ _STORED, _DEFLATED = 0, 8
 _IN = 1 << 16
 
 
-def unpack_zip(path: Path, destination: Path, limits: Limits) -> Unpacked:
+def unpack_zip(path: Path, destination: Path, limits: Limits, recorder: Recorder | None = None) -> Unpacked:
     """Unpack into `destination`, made if absent. Raises Rejected, or Unavailable (DiskFull)."""
     length = path.stat().st_size
-    with path.open("rb") as file, SafeTree(destination, limits) as tree:
+    with path.open("rb") as file, SafeTree(destination, limits, recorder=recorder) as tree:
         directory = read_directory(file, length, limits.entries)
         _check_sizes(directory, length, limits)
         for entry, end in zip(directory.entries, _ends(directory), strict=True):

@@ -14,6 +14,7 @@ from modelwright.agent.policy import Policy
 from modelwright.agent.registries import CA_KEY, CONFIG_KEYS, Registries, keys_of, registries_in
 from modelwright.oci.appearing import sync_folder
 from modelwright.oci.disk import disk_errors, sync_path
+from modelwright.oci.recorder import Recorder
 from modelwright.ports.errors import Forbidden, ModelwrightError
 from modelwright.ports.workloads import Download, ModelImage, ModelSource
 
@@ -60,23 +61,23 @@ def bring(
     folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     folder.chmod(FOLDER_MODE)
     if isinstance(source, ModelImage):
-        place(folder, lambda model: _pull(source, model, access, report))
+        place(folder, lambda model, recorder: _pull(source, model, access, report, recorder))
     else:
-        place(folder, lambda model: _download(source, model, access, report))
+        place(folder, lambda model, recorder: _download(source, model, access, report, recorder))
     if access.durable:
         with disk_errors():
             sync_folder(folder)
             sync_path(folder.parent)
 
 
-def _pull(source: ModelImage, destination: Path, access: Access, report: Report) -> str:
+def _pull(source: ModelImage, destination: Path, access: Access, report: Report, recorder: Recorder) -> str:
     from modelwright.oci.pull import pull
     from modelwright.oci.reference import parse
 
     registries = _registries(source, access)
     reference = parse(source.image, default_host="")
     with registries.open(reference.name) as images:
-        pull(images, reference.target, destination, report=report, durable=False)
+        pull(images, reference.target, destination, report=report, durable=False, recorder=recorder)
     return ""
 
 
@@ -95,7 +96,7 @@ def _registries(source: ModelImage, access: Access) -> Registries:
     return found
 
 
-def _download(source: Download, destination: Path, access: Access, report: Report) -> str:
+def _download(source: Download, destination: Path, access: Access, report: Report, recorder: Recorder) -> str:
     secret = Path(access.download_secret) if source.secret else None
     if secret is not None and not any((secret / key).is_file() for key in _DOWNLOAD_KEYS):
         raise _missing(
@@ -104,7 +105,7 @@ def _download(source: Download, destination: Path, access: Access, report: Repor
         )  # fmt: skip
     # In a Pod a file address names files of the agent's own container, its secrets among them.
     policy = Policy(allow_files=False, stall_timeout=access.stall_seconds, attempts=access.attempts)
-    return download(source, destination, policy, secret, report)
+    return download(source, destination, policy, secret, report, recorder)
 
 
 def _missing(field: str, name: str, folder: Path, wanted: tuple[str, ...], command: str) -> Forbidden:
