@@ -19,10 +19,11 @@ from modelwright.adapters.kubernetes.client import JSON, KubernetesClient, Selec
 from modelwright.adapters.kubernetes.resource import NAMESPACES, Resource
 from modelwright.adapters.kubernetes.workloads import KubernetesWorkloads
 from modelwright.adapters.kubernetes.workloads.kinds import NODES, PODS
-from modelwright.ports.errors import Conflict, Forbidden, NotFound
+from modelwright.ports.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from modelwright.ports.workloads import Owner, ServerStatus
 
 DEADLINE = 60.0
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LIMITS = Resource("", "v1", "limitranges", "LimitRange")
 PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
 
@@ -141,12 +142,26 @@ class Edge:
             PODS, self.namespace, pod["metadata"]["name"], uid=pod["metadata"]["uid"], grace_seconds=0
         )
 
+    async def has_room(self, used: int) -> None:
+        """The quota of the namespace is one Pod, and so many are counted: the test is the controller that counts."""
+        body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "one"}}
+        status = {"hard": {"pods": "1"}, "used": {"pods": str(used)}}
+        with contextlib.suppress(AlreadyExists):
+            await self.client.create(QUOTAS, self.namespace, {**body, "spec": {"hard": {"pods": "1"}}})
+        await self.client.merge_patch(QUOTAS, self.namespace, "one", {"status": status}, subresource="status")
+        if used:
+            await self._refuses({"name": "a", "image": "a"})
+
     async def allows(self, cpu: str) -> None:
         """As an admin does: no container of the namespace may have more from now on."""
         limit = {"type": "Container", "max": {"cpu": cpu}}
         body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "most"}, "spec": {"limits": [limit]}}
         await self.client.create(LIMITS, self.namespace, body)
         container = {"name": "a", "image": "a", "resources": {"limits": {"cpu": f"{cpu}001"}}}
+        await self._refuses(container)
+
+    async def _refuses(self, container: JSON) -> None:
+        """Wait until a Pod of this container is not let in."""
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
 
         async def refused() -> bool:

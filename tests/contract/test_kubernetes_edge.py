@@ -21,6 +21,7 @@ from modelwright.adapters.kubernetes.resource import NAMESPACES
 from modelwright.adapters.kubernetes.servers.catalogue_builtin import builtin
 from modelwright.adapters.kubernetes.servers.keeper_lines import digest
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
+from modelwright.adapters.kubernetes.servers.sweep_pods import KEPT_OF
 from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads
 from modelwright.adapters.kubernetes.workloads.kinds import NODES, PODS
 from modelwright.ports.errors import Unavailable
@@ -531,6 +532,38 @@ async def test_a_removal_that_the_api_server_did_not_take_is_made_good_by_the_ne
         assert await workloads.observe(owner.uid) == ()
         (sweep,) = await edge.pods(owner, "sweep")
         assert node_of(sweep) == node
+
+
+async def test_where_a_quota_has_no_room_for_the_sweeping_pod_it_is_made_once_there_is(
+    edge: Edge, workloads: KubernetesWorkloads
+) -> None:
+    owner, node = await edge.owner(), await edge.node()
+    pod = await serves(edge, workloads, a_model(owner, node))
+    await edge.has_room(1)
+    await workloads.apply(a_model(owner, node, replicas=0))
+    await edge.gone(pod)
+    await until(workloads, owner, lambda seen: seen.up_to_date and seen.replicas == 0)
+    assert await edge.pods(owner, "sweep") == []
+    await edge.has_room(0)
+
+    async def noted() -> bool:
+        return [each["metadata"]["labels"].get(KEPT_OF) for each in await edge.pods(owner, "sweep")] == ["serve"]
+
+    await eventually(noted)
+    await workloads.apply(a_model(owner, node))  # the Pod that stood for what is kept makes room
+    await edge.has_room(0)
+    again = await serves(edge, workloads, a_model(owner, node))
+    await edge.has_room(1)
+    await workloads.remove(owner.uid, "serve")
+    assert await workloads.observe(owner.uid) == ()
+    assert await edge.pods(owner, "sweep") == []
+    await edge.gone(again)
+    await edge.has_room(0)
+
+    async def begun() -> bool:
+        return ["schedulingGates" in each["spec"] for each in await edge.pods(owner, "sweep")] == [False]
+
+    await eventually(begun)
 
 
 async def test_a_pod_that_was_going_when_the_operator_began_leaves_nothing_either(
