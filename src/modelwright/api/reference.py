@@ -27,8 +27,8 @@ Besides its own, the `status` of each kind has the [conditions](#conditions) `Re
 
 Two annotations work on every kind: `modelwright.dev/suspend: "true"` stops reconciling the object,
 and a new value of `modelwright.dev/reconcile-requested-at` starts one again that has stalled. Of an object that is
-suspended no change is followed, neither of its spec nor of what it refers to; what runs for it already is kept running as
-it is, and its status says no more than it did. Deleted, it goes like any other.
+suspended no change is followed, neither of its spec nor of what it refers to; what runs for it already is kept running
+as it is, and its status says no more than it did. Deleted, it goes like any other.
 """
 
 _FIELDS_HEAD = "| Field | Type | Default | Limits | Meaning |\n|---|---|---|---|---|"
