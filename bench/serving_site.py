@@ -202,7 +202,7 @@ def is_ready(found: dict[str, Any]) -> bool:
 
 def _answered(url: str) -> bool:
     try:
-        return ask(url, seconds=10).status == 200
+        return ask(url, seconds=10, patience=0).status == 200
     except OSError:
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from tests.cluster.serving.traffic import Traffic
 INFERENCE_MODEL = "inferencemodels.sedna.io"
 JOINT_SERVICE = "jointinferenceservices.modelwright.dev"
 OWNER = "modelwright.dev/owner-uid"
+PROXY_SECONDS = 15.0
 CHILDREN = "deployments,replicasets,pods,services,poddisruptionbudgets,configmaps,secrets,jobs"
 
 
@@ -73,14 +75,16 @@ class Team(User):
             self.wait(lambda name=name: self.is_ready(name), f"{name} to be Ready", name)
 
     def said(self, name: str, *reasons: str) -> str:
-        """Wait until some condition has this reason, or one of these; its message."""
+        """Wait until some condition has this reason, or one of these; its message, which may be another soon."""
+        said: list[str] = []
 
-        def message() -> str | None:
+        def is_said() -> bool:
             found = [each for each in self.conditions(name).values() if each["reason"] in reasons]
-            return max((str(each.get("message", "")) for each in found), key=len, default=None)
+            said.extend(sorted((str(each.get("message", "")) for each in found), key=len))
+            return bool(said)
 
-        self.wait(lambda: message() is not None, f"{name} to say {' or '.join(reasons)}", name)
-        return message() or ""
+        self.wait(is_said, f"{name} to say {' or '.join(reasons)}", name)
+        return said[-1]
 
     def wait(self, condition: Any, what: str, name: str = "", seconds: float = builds.DEADLINE_SECONDS) -> None:
         """Wait for it. Raises TimeoutError, with what is known of the object and of all Pods."""
@@ -112,7 +116,9 @@ class Team(User):
         return number(self.ask(name))
 
     def traffic(self, name: str, **how: Any) -> Traffic:
-        """Steady requests to the model, which is not yet asked."""
+        """Steady requests to the model, which is not yet asked, but reached."""
+        if "inside" not in how:
+            self.ask(name, "", body=None, ca_file=how.get("ca_file"))
         return Traffic(f"{self.url(name)}:predict", **how)
 
     # What is there --------------------------------------------------------------------------------------------------
@@ -200,8 +206,25 @@ def ask(
     headers: dict[str, str] | None = None,
     ca_file: Path | None = None,
     seconds: float = 30.0,
+    patience: float = PROXY_SECONDS,
 ) -> Reply:
-    """Ask once; the answer, whatever its status. Raises OSError if there is none."""
+    """Ask once; the answer, whatever its status. Raises OSError if there is none.
+
+    A refused connection is tried again: kube-proxy needs a moment until a port leads to a Pod that is ready by now.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return _ask(url, body, method, headers, ca_file, seconds)
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
+def _ask(
+    url: str, body: bytes | None, method: str, headers: dict[str, str] | None, ca_file: Path | None, seconds: float
+) -> Reply:
     request = urllib.request.Request(url, data=body, headers=headers or {}, method=method or None)
     tls = ssl.create_default_context(cafile=ca_file) if ca_file else None
     try:
