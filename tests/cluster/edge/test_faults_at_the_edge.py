@@ -106,6 +106,21 @@ def test_a_model_that_does_not_load_is_said_and_nobody_is_sent_to_it(edge: EdgeT
     edge.remove("bad")
 
 
+def test_a_model_too_big_for_its_memory_is_said_and_one_that_fits_is_served(
+    edge: EdgeTeam, shelf: Shelf, tmp_path: Path
+) -> None:
+    big = models.file(models.onnx_model(tmp_path, 7, mebibytes=128) / "model.onnx")
+    too_big = one(shelf.downloads.give(big, "too-big.onnx"), big.sha256, "big")
+    edge.serve_here("memory", **too_big, resources={"limits": {"memory": "160Mi"}})
+    assert "resources.limits.memory" in edge.said("memory", "OOMKilled")
+    assert edge.conditions("memory")["Available"]["status"] == "False"
+    pod = edge.pod("memory")["metadata"]["uid"]
+    edge.change("memory", **one(shelf.urls["v1"], shelf.files["v1"].sha256))
+    edge.ready("memory")
+    assert edge.value("memory") == 1
+    assert edge.pod("memory")["metadata"]["uid"] == pod
+
+
 def test_a_port_that_a_foreign_process_has_is_said_and_taken_once_it_is_free(edge: EdgeTeam, shelf: Shelf) -> None:
     port = next(PORTS)
     with node_faults.occupied_port(edge.cluster, edge.node.name, port):

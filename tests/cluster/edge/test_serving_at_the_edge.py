@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.cluster.builds import local, version
 from tests.cluster.edge.edge_team import EdgeTeam
-from tests.cluster.serving import models
+from tests.cluster.serving import images, models
 from tests.cluster.serving.conftest import Shelf
 from tests.cluster.serving.team import INFERENCE_MODEL, ask
 
@@ -23,6 +23,26 @@ def served(edge: EdgeTeam, shelf: Shelf) -> EdgeTeam:
     edge.serve_here(NAME, manifest=shelf.manifest("v1", "v2", "v3", "bad"), targetVersion="v1")
     edge.ready(NAME)
     return edge
+
+
+@pytest.fixture(scope="module")
+def versioned(edge: EdgeTeam) -> EdgeTeam:
+    """The edge model `versioned`, of a ModelVersion that is built meanwhile."""
+    models.onnx_model(folder_of(edge), 4)
+    edge.create(version("adder-v4", local(edge.cluster.nodes[0].name, f"/srv/{edge.namespace}")))
+    edge.serve_here("versioned", modelVersion="adder-v4")
+    return edge
+
+
+def folder_of(team: EdgeTeam) -> Path:
+    """Where that version is built from, on a node of the cloud."""
+    return Path(team.cluster.nodes[0].root, "srv", team.namespace)
+
+
+def is_another(team: EdgeTeam, uid: str) -> bool:
+    """Whether a Pod other than this serves `versioned`."""
+    pods = [pod["metadata"]["uid"] for pod in team.pods("versioned")]
+    return pods not in ([], [uid]) and team.status("versioned").get("readyReplicas") == 1
 
 
 def serves(team: EdgeTeam, target: str) -> None:
@@ -110,17 +130,32 @@ def test_more_than_one_replica_is_one_and_said(served: EdgeTeam) -> None:
     served.kubectl("scale", INFERENCE_MODEL, NAME, "--replicas=1")
 
 
-def test_a_model_version_is_pulled_by_digest_and_verified(edge: EdgeTeam, shelf: Shelf) -> None:
-    node = edge.cluster.nodes[0]
-    folder = Path(node.root, "srv", edge.namespace)
-    models.onnx_model(folder, 4)
-    edge.create(version("adder-v4", local(node.name, f"/srv/{edge.namespace}")))
-    edge.serve_here("versioned", modelVersion="adder-v4")
-    edge.ready("versioned")
-    assert edge.value("versioned") == 4
-    assert edge.status("versioned")["servingVersion"] == "adder-v4"
-    (kept,) = edge.kept_files("versioned")
-    assert kept.read_bytes() == (folder / "model.onnx").read_bytes()
+def test_a_model_version_is_pulled_by_digest_and_verified(versioned: EdgeTeam) -> None:
+    versioned.ready("versioned")
+    assert versioned.value("versioned") == 4
+    assert versioned.status("versioned")["servingVersion"] == "adder-v4"
+    (kept,) = versioned.kept_files("versioned")
+    assert kept.read_bytes() == (folder_of(versioned) / "model.onnx").read_bytes()
+
+
+def test_a_model_version_that_is_deleted_goes_on_being_served_and_this_is_said(versioned: EdgeTeam) -> None:
+    versioned.ready("versioned")
+    pod = versioned.pod("versioned")["metadata"]
+    versioned.kubectl("delete", "modelversion", "adder-v4")
+    assert "served" in versioned.said("versioned", "ModelVersionNotFound")
+    assert versioned.conditions("versioned")["Available"]["status"] == "True"
+    assert versioned.value("versioned") == 4
+    versioned.kubectl("delete", "pod", pod["name"])
+    versioned.wait(lambda: is_another(versioned, pod["uid"]), "another Pod of it", "versioned")
+    assert versioned.value("versioned") == 4
+
+
+def test_an_image_is_run_as_it_is(edge: EdgeTeam) -> None:
+    edge.serve_here("as-it-is", image=images.web(edge.cluster.registry), servingPort=images.PORT)
+    edge.ready("as-it-is")
+    assert edge.url("as-it-is") == f"http://{edge.node.address}:{images.PORT}"
+    assert edge.ask("as-it-is", "/", body=None).body.strip() == images.WORDS
+    assert [each["name"] for each in edge.pod("as-it-is")["spec"]["containers"]] == ["server"]
 
 
 def test_progress_of_a_download_is_seen(edge: EdgeTeam, shelf: Shelf, tmp_path: Path) -> None:
