@@ -15,7 +15,7 @@ from modelwright.ports.errors import ModelwrightError
 
 log = logging.getLogger(__name__)
 
-MOST_SECONDS = 60.0
+MOST_SECONDS = 120.0
 LOOK_SECONDS = 0.25
 AT_ONCE = 8
 AGAIN_SECONDS = 5.0
