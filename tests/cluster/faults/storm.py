@@ -1,7 +1,8 @@
-"""A server in trouble: any request may be refused, lost, or done without a word."""
+"""A server in trouble for a while: any request may be refused, lost, or done without a word."""
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 from tests.cluster.faults.call import Call
@@ -10,6 +11,8 @@ from tests.cluster.faults.wire import Answer
 
 REFUSALS = (429, 500, 503)
 CONFLICT = 409
+SECONDS = 30.0
+"""It passes: pauses that grow with the time for which requests fail end soon after, whatever the dice say."""
 
 
 class Storm(Fault):
@@ -17,9 +20,12 @@ class Storm(Fault):
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
+        self._end = asyncio.get_running_loop().time() + SECONDS
         self.done = 0
 
     async def before(self, call: Call) -> Answer | None:
+        if self._is_over():
+            return None
         chance = self._random.random()
         if chance < 0.5:
             self.done += 1
@@ -32,6 +38,9 @@ class Storm(Fault):
         return None
 
     async def committed(self, call: Call, answer: Answer) -> Answer:
-        if self._random.random() < 0.1:
+        if not self._is_over() and self._random.random() < 0.1:
             raise Dropped
         return answer
+
+    def _is_over(self) -> bool:
+        return asyncio.get_running_loop().time() > self._end

@@ -170,7 +170,7 @@ async def test_a_user_who_edits_all_the_time_loses_nothing_and_holds_up_nothing(
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_half_of_all_requests_fail(plane: Plane, registry: Registry, tmp_path: Path, seed: int) -> None:
-    """Refused, dropped, or done without a word: 429, 500, 503, conflicts, connections that end."""
+    """Refused, dropped, or done without a word: 429, 500, 503, conflicts, connections that end; for half a minute."""
     async with at_work(plane, registry, tmp_path) as (stage, _):
         storm = Storm(seed)
         stage.proxy.faults = [storm]
