@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
 from modelwright.oci import digests
+from modelwright.oci.beside import BesideHash
 from modelwright.oci.disk import check_room, disk_errors
 from modelwright.ports.errors import Conflict
 from modelwright.ports.images import Digest
@@ -36,7 +37,8 @@ class Partial:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_APPEND
         self._descriptor = os.open(path, flags, 0o600)
         self.origin = Origin("")
-        self._hash = hashlib.sha256()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="hash")
+        self._hash = BesideHash(self._pool)
         self.size = 0
 
     def __enter__(self) -> Partial:
@@ -48,6 +50,7 @@ class Partial:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
         os.close(self._descriptor)
 
     def load(self, url: str) -> None:
@@ -66,8 +69,9 @@ class Partial:
 
     def restart(self, origin: Origin) -> None:
         """Forget the bytes; what comes now is from `origin`."""
-        os.ftruncate(self._descriptor, 0)
-        self._hash, self.size, self.origin = hashlib.sha256(), 0, origin
+        if os.fstat(self._descriptor).st_size:  # a file that was once truncated is flushed when it is closed (ext4)
+            os.ftruncate(self._descriptor, 0)
+        self._hash, self.size, self.origin = BesideHash(self._pool), 0, origin
         self._sidecar.write_bytes(msgspec.json.encode(origin))
 
     def expect(self, total: int) -> None:
@@ -76,17 +80,18 @@ class Partial:
 
     def append(self, chunk: bytes) -> None:
         """Write and hash. Raises Unavailable (DiskFull)."""
-        view = memoryview(chunk)
-        with disk_errors():
-            while view:
-                written = os.write(self._descriptor, view)
-                self._hash.update(view[:written])
-                self.size += written
-                view = view[written:]
+        view, written = memoryview(chunk), 0
+        try:
+            with disk_errors():
+                while written < len(chunk):
+                    written += os.write(self._descriptor, view[written:])
+        finally:
+            self._hash.update(chunk[:written])
+            self.size += written
 
     def digest(self) -> Digest:
         """The digest of the bytes so far."""
-        return digests.finish(self._hash)
+        return Digest(f"sha256:{self._hash.hexdigest()}")
 
     def discard(self) -> None:
         """Remove both files."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 import msgspec
 
+from modelwright.oci.beside import BesideHash
+
 _WORTH_A_THREAD = 1 << 22
 """Bytes of a file from which on another core shares the work."""
-_AHEAD = 4
-"""Chunks that are held for the other thread at most."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -53,21 +52,13 @@ class Hashing:
     """One file on its way."""
 
     def __init__(self, recorder: Recorder, path: str, size: int, pool: ThreadPoolExecutor | None) -> None:
-        self._recorder, self._path, self._size, self._pool = recorder, path, size, pool
-        self._running = hashlib.sha256()
-        self._waiting: deque[Future[None]] = deque()
+        self._recorder, self._path, self._size = recorder, path, size
+        self._running = BesideHash(pool) if pool is not None else hashlib.sha256()
 
     def update(self, chunk: bytes) -> None:
         """Take the next bytes."""
-        if self._pool is None:
-            self._running.update(chunk)
-            return
-        self._waiting.append(self._pool.submit(self._running.update, chunk))
-        if len(self._waiting) > _AHEAD:
-            self._waiting.popleft().result()
+        self._running.update(chunk)
 
     def end(self) -> None:
         """The file is there, whole."""
-        while self._waiting:
-            self._waiting.popleft().result()
         self._recorder.note(self._path, self._size, self._running.hexdigest())
