@@ -97,8 +97,9 @@ class _Fetching:
 
     def download(self, download: Download, url: urls.Url) -> Fetched:
         got = download.run(self._part)
-        self._unpack(file_name(url, got.name), Fetched(got.digest, got.size))
-        return Fetched(got.digest, got.size)
+        fetched = Fetched(got.digest, got.size)
+        self._unpack(file_name(url, got.name), fetched)
+        return fetched
 
     def copy(self, source: Path) -> Fetched:
         if source.is_dir():
@@ -111,10 +112,11 @@ class _Fetching:
             with disk_errors():
                 digest, size = local_files.copy_file(source, self._part, self._moved)
             self._verify(digest, source)
-            self._unpack(source.name, Fetched(digest, size))
+            fetched = Fetched(digest, size)
+            self._unpack(source.name, fetched)
         finally:
             self._part.unlink(missing_ok=True)
-        return Fetched(digest, size)
+        return fetched
 
     def _unpack(self, name: str, fetched: Fetched) -> None:
         """What cannot be unpacked now never can be: the bytes are removed either way."""

@@ -91,7 +91,7 @@ class Partial:
 
     def digest(self) -> Digest:
         """The digest of the bytes so far."""
-        return Digest(f"sha256:{self._hash.hexdigest()}")
+        return digests.finish(self._hash)
 
     def discard(self) -> None:
         """Remove both files."""

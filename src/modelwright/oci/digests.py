@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO, Protocol
 
 from modelwright.ports.errors import Invalid, Mismatch
 from modelwright.ports.images import Descriptor, Digest
 
-if TYPE_CHECKING:
-    from hashlib import _Hash
+
+class Running(Protocol):
+    """A running SHA-256: that of hashlib, or one that another thread works on."""
+
+    def hexdigest(self) -> str: ...
+
 
 CHUNK = 1024 * 1024
 """Bytes moved at a time: large enough that Python's part of the work is small."""
@@ -44,7 +48,7 @@ def of(data: bytes | bytearray | memoryview) -> Digest:
     return finish(hashlib.sha256(data))
 
 
-def finish(running: _Hash) -> Digest:
+def finish(running: Running) -> Digest:
     """The digest that a running SHA-256 has come to."""
     return Digest(f"sha256:{running.hexdigest()}")
 
