@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -103,8 +104,8 @@ class _Fetching:
 
     def copy(self, source: Path) -> Fetched:
         if source.is_dir():
-            with unpacked_into(self._destination, durable=self._durable) as staging:
-                digest, unpacked = local_files.copy_folder(source, staging, self._limits, self._moved)
+            with self._recording() as recorder, unpacked_into(self._destination, durable=self._durable) as staging:
+                digest, unpacked = local_files.copy_folder(source, staging, self._limits, self._moved, recorder)
                 self._verify(digest, source)
             return Fetched(digest, unpacked.size)
         self._part.unlink(missing_ok=True)
@@ -131,6 +132,10 @@ class _Fetching:
             self._remove_part()
             raise
         self._remove_part()
+
+    def _recording(self) -> AbstractContextManager[Recorder]:
+        """The caller's recorder, or one for now."""
+        return Recorder() if self._recorder is None else nullcontext(self._recorder)
 
     def _remove_part(self) -> None:
         self._part.unlink(missing_ok=True)

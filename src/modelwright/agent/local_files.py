@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from modelwright.agent.policy import Policy
 from modelwright.oci import digests, folder
+from modelwright.oci.recorder import Recorder
 from modelwright.oci.tree import Limits, SafeTree, Unpacked
 from modelwright.ports.errors import Forbidden, Invalid, NotFound, Rejected
 from modelwright.ports.images import Digest
@@ -75,32 +76,34 @@ def copy_file(source: Path, target: Path, moved: Moved) -> tuple[Digest, int]:
     return digests.finish(running), size
 
 
-def copy_folder(source: Path, destination: Path, limits: Limits, moved: Moved) -> tuple[Digest, Unpacked]:
-    """Copy a folder's regular files and folders; links and special files are refused.
+def copy_folder(
+    source: Path, destination: Path, limits: Limits, moved: Moved, recorder: Recorder
+) -> tuple[Digest, Unpacked]:
+    """Copy a folder's regular files and folders, and note what each file is; links and special files are refused.
 
     The digest is that of the lines `HEX  PATH` that `sha256sum` prints for all files, sorted by path.
     """
     found, lines = folder.scan(source), []
-    with SafeTree(destination, limits) as tree:
+    with SafeTree(destination, limits, recorder=recorder) as tree:
         for entry in found.entries:
             parts = tuple(entry.path.split("/"))
             if entry.directory:
                 tree.folder(parts)
             else:
-                lines.append(f"{_copy_entry(found, entry, parts, tree, moved)}  {entry.path}\n")
+                _copy_entry(found, entry, parts, tree, moved)
+                lines.append(f"{recorder.files[entry.path].sha256}  {entry.path}\n")
         return digests.of("".join(lines).encode()), tree.unpacked
 
 
-def _copy_entry(found: folder.Folder, entry: folder.Entry, parts: tuple[str, ...], tree: SafeTree, moved: Moved) -> str:
-    running = hashlib.sha256()
+def _copy_entry(
+    found: folder.Folder, entry: folder.Entry, parts: tuple[str, ...], tree: SafeTree, moved: Moved
+) -> None:
     with os.fdopen(found.open_file(entry), "rb", buffering=0) as file:
 
         def read(count: int) -> bytes:
             chunk = file.read(count)
-            running.update(chunk)
             moved(len(chunk))
             return chunk
 
         tree.file(parts, entry.size, read)
         found.check(entry, file.fileno())
-    return running.hexdigest()
