@@ -64,7 +64,7 @@ def control_plane(folder: Path) -> Iterator[KubeApiserver]:
         stack.enter_context(process(folder / "scheduler.log", scheduler))
         stages = folder / "stages.json"
         stages.write_text("\n---\n".join(json.dumps(stage) for stage in (node_stage(), pod_stage())))
-        fake = [str(kwok), config, f"--config={stages}", "--manage-all-nodes=true", "--node-lease-duration-seconds=0"]
+        fake = [str(kwok), config, f"--config={stages}", "--manage-all-nodes=true", "--node-lease-duration-seconds=40"]
         stack.enter_context(process(folder / "kwok.log", fake))
         asyncio.run(prepare(server))
         yield server
@@ -176,7 +176,7 @@ async def prepare(server: KubeApiserver) -> None:
 
 async def established(client: KubernetesClient) -> bool:
     def is_established(item: Any) -> bool:
-        conditions = item.get("status", {}).get("conditions", [])
+        conditions = item.get("status", {}).get("conditions") or []
         return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
     found = await client.list(CRDS)
@@ -185,7 +185,7 @@ async def established(client: KubernetesClient) -> bool:
 
 async def nodes_ready(client: KubernetesClient) -> bool:
     def is_ready(node: Any) -> bool:
-        conditions = node.get("status", {}).get("conditions", [])
+        conditions = node.get("status", {}).get("conditions") or []
         tainted = node.get("spec", {}).get("taints")
         return not tainted and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 

@@ -195,13 +195,12 @@ class BarePods:
 
     async def _step_alone(self, note: Note) -> None:
         server = note.server
-        before = note.failure
         try:
             await self._step(note)
         except ModelwrightError as error:
             log.info("the server %s at the edge: %s", server.name if server is not None else "", error.message)
             note.hold_off(asyncio.get_running_loop().time())
-        if server is not None and note.failure != before:
+        if server is not None:  # its owner did not ask for this step
             self._place.changed(server.owner.uid)
 
     async def _step(self, note: Note) -> None:

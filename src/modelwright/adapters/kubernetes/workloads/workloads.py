@@ -18,6 +18,7 @@ from modelwright.adapters.kubernetes.workloads.attend import Attendant
 from modelwright.adapters.kubernetes.workloads.changes import Changes
 from modelwright.adapters.kubernetes.workloads.children import Children, NotYet
 from modelwright.adapters.kubernetes.workloads.clearing import Clearing
+from modelwright.adapters.kubernetes.workloads.news import News, Seen
 from modelwright.adapters.kubernetes.workloads.settings import JobSettings
 from modelwright.adapters.kubernetes.workloads.tasks import Key, Mirrors, Parts, Tasks
 from modelwright.adapters.kubernetes.workloads.unfinished import Unfinished
@@ -44,10 +45,10 @@ class KubernetesWorkloads:
         self._serving = serving
         self._mirrors = Mirrors(client, self._changed, volumes=settings.storage_policy.create_volumes)
         self._tasks = Tasks(self._mirrors)
-        self._children = Children(client, settings, self._mirrors, self._tasks.clock, self._remember)
+        self._news = News(self._seen, self._tell, self._forget)
+        self._children = Children(client, settings, self._mirrors, self._tasks.clock, self._news.wrote)
         self._changes = Changes()
         self._attendant = Attendant(client, self._mirrors, self._tasks, self._changed, self._changes.tell)
-        self._told: dict[str, object] = {}
         self._unfinished = Unfinished(self._make, self._changes.tell)
         self._making, self._made_at = 0, 0.0
         self._clearing = Clearing(self._clear, self._busy)
@@ -55,7 +56,7 @@ class KubernetesWorkloads:
         self._servers: Servers | None = None
         if serving is not None:
             pods, clock = self._mirrors.pods, self._tasks.clock
-            self._servers = Servers(client, serving, pods, clock, self._changed, self._remember)
+            self._servers = Servers(client, serving, pods, clock, self._changed, self._news.wrote)
         self._running: list[asyncio.Task[None]] = []
 
     @property
@@ -103,16 +104,18 @@ class KubernetesWorkloads:
     async def apply(self, workload: Task | Server) -> None:
         """Make what is missing. Raises Terminal with reason NotImplemented or StorageNotSupported for what cannot run
         here, AlreadyExists (NameTaken), and what the API server refuses."""
+        with self._news.applied(workload.owner.uid):
+            await self._apply(workload)
+
+    async def _apply(self, workload: Task | Server) -> None:
         if isinstance(workload, Server) and self._servers is not None:
             await self._filled()
             await self._servers.apply(workload)
-            self._remember(workload.owner.uid)
             return
         task, action = self._supported(workload)
         await self._filled()
         await self._clearing.now((task.owner.uid, task.name))
-        if self._tasks.know(task.owner):
-            self._remember(task.owner.uid)
+        self._tasks.know(task.owner)
         if not self._children.complete(task, action) and not self._unfinished.holds(task.owner.uid, task.name):
             await self._make(task, action)
 
@@ -128,6 +131,10 @@ class KubernetesWorkloads:
         """Delete its objects; they are gone, or going, when this returns. What a build has left that succeeded may go
         later (`clearing`)."""
         await self._filled()
+        with self._news.removed(owner_uid, name):
+            await self._remove(owner_uid, name)
+
+    async def _remove(self, owner_uid: str, name: str) -> None:
         if self._servers is not None and name in self._servers.names(owner_uid):
             await self._servers.remove(owner_uid, name)
         await self._unfinished.drop(owner_uid, name)
@@ -137,7 +144,6 @@ class KubernetesWorkloads:
         else:
             await self._clear(key)
         self._tasks.forget(key)
-        self._remember(owner_uid)
 
     def changes(self) -> AsyncIterator[Owner]:
         """The owner of each workload whose status has changed by itself, not by `apply` or `remove`."""
@@ -195,31 +201,27 @@ class KubernetesWorkloads:
         if refused is not None:
             self._tasks.refused[key] = (owner, refused)
         self._tasks.know(owner)  # what was there of it may have gone meanwhile, and the owner been forgotten
-        self._remember(owner.uid)
+        self._news.wrote(owner.uid)
 
     def _changed(self, uid: str) -> None:
         """Something of this owner's is another, which need not mean that a status is."""
         self._unfinished.wake(uid)
-        if self._told.get(uid, ()) == self._seen(uid):
-            return
+        self._news.changed(uid)
+
+    def _seen(self, uid: str) -> Seen:
+        """The statuses, those of Tasks with which of their objects live."""
+        tasks = self._tasks.seen(uid)
+        return tasks if self._servers is None else (*tasks, *((each, None) for each in self._servers.statuses(uid)))
+
+    def _tell(self, uid: str) -> None:
         owners = set(self._tasks.owners_of(uid))
         if self._servers is not None:
             owners |= set(self._servers.owners_of(uid))
-        self._remember(uid)
         for owner in owners:
             self._changes.tell(owner)
 
-    def _seen(self, uid: str) -> tuple[object, ...]:
-        tasks = self._tasks.seen(uid)
-        return tasks if self._servers is None else (*tasks, *self._servers.statuses(uid))
-
-    def _remember(self, uid: str) -> None:
-        """What is seen now is no news any more."""
-        seen = self._seen(uid)
-        if seen:
-            self._told[uid] = seen
-            return
-        self._told.pop(uid, None)
+    def _forget(self, uid: str) -> None:
+        """Nothing runs for this owner any more."""
         self._tasks.forget_owner(uid)
         if self._servers is not None:
             self._servers.forget_owner(uid)
