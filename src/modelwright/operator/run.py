@@ -138,11 +138,11 @@ class Operator:
         """Store, workloads and engine, until cancelled. Raises Unavailable (ControlLoopEnded)."""
         try:
             async with KubernetesWorkloads(client, self._settings.jobs, serving) as workloads:
-                store = KubernetesStore(client)
+                store = KubernetesStore(client, busy=workloads.busy)
                 resync = self._settings.resync
                 engine = Engine(store, workloads, SystemClock(), metrics=self._engine_metrics, resync_seconds=resync)
                 self.health.ask(lambda: standing_of(engine))
-                await first_to_end(ENGINE_SECONDS, engine.run(), caught_up(engine))
+                await first_to_end(ENGINE_SECONDS, engine.run(), caught_up(engine), store.run())
         except Exception as error:
             log.critical("the control loop has ended by itself", exc_info=error)
             message = "the control loop has ended by itself; the process ends so that it starts anew: report this"

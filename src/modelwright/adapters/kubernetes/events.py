@@ -25,26 +25,30 @@ class EventRecorder:
         self._component = component
         self._counts: OrderedDict[tuple[str, str], int] = OrderedDict()
 
-    async def record(self, event: Event) -> None:
-        """Create the Event, or count it up if it is there. Raises what the client raises."""
+    async def record(self, event: Event, happened: datetime | None = None) -> None:
+        """Create the Event, or count it up if it is there; it happened just now, if nothing else is said.
+
+        Raises what the client raises.
+        """
+        when = _text(happened or datetime.now(UTC))
         namespace, name = event.namespace or "default", event_name(event)
         key = (namespace, name)
         if key not in self._counts:
-            if await self._created(event, namespace, name):
+            if await self._created(event, namespace, name, when):
                 return
             existing = await self._client.get(EVENTS, namespace, name)
             self._remember(key, int(existing.get("count") or 1))
         self._counts[key] += 1
-        patch = {"count": self._counts[key], "lastTimestamp": _now()}
+        patch = {"count": self._counts[key], "lastTimestamp": when}
         try:
             await self._client.merge_patch(EVENTS, namespace, name, patch)
         except NotFound:  # Events expire
             self._counts.pop(key, None)
-            await self._created(event, namespace, name)
+            await self._created(event, namespace, name, when)
 
-    async def _created(self, event: Event, namespace: str, name: str) -> bool:
+    async def _created(self, event: Event, namespace: str, name: str, when: str) -> bool:
         try:
-            await self._client.create(EVENTS, namespace, self._body(event, namespace, name))
+            await self._client.create(EVENTS, namespace, self._body(event, namespace, name, when))
         except AlreadyExists:
             return False
         self._remember((namespace, name), 1)
@@ -55,8 +59,7 @@ class EventRecorder:
         if len(self._counts) > REMEMBERED:
             self._counts.popitem(last=False)
 
-    def _body(self, event: Event, namespace: str, name: str) -> JSON:
-        now = _now()
+    def _body(self, event: Event, namespace: str, name: str, when: str) -> JSON:
         involved: dict[str, Any] = {
             "apiVersion": event.api_version,
             "kind": event.kind,
@@ -73,8 +76,8 @@ class EventRecorder:
             "reason": event.reason,
             "message": event.message[:MAX_MESSAGE],
             "count": 1,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
+            "firstTimestamp": when,
+            "lastTimestamp": when,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": "",
@@ -88,5 +91,5 @@ def event_name(event: Event) -> str:
     return f"{event.name[: MAX_NAME - 17].rstrip('.-')}.{digest}"
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, TypeVar, cast
 
@@ -12,6 +12,7 @@ import msgspec
 
 from modelwright.adapters.kubernetes import codec
 from modelwright.adapters.kubernetes.client import EVERYTHING, JSON, KubernetesClient
+from modelwright.adapters.kubernetes.event_queue import EventQueue
 from modelwright.adapters.kubernetes.events import EventRecorder
 from modelwright.adapters.kubernetes.resource import Resource, of_kind
 from modelwright.adapters.kubernetes.watch import Line, watch_once
@@ -41,13 +42,19 @@ _IDENTITY = msgspec.json.Decoder(_Identity)
 
 
 class KubernetesStore:
-    """Resources as custom objects. `component` is the source that Events name."""
+    """Resources as custom objects. `component` is the source that Events name; while `busy` they wait, and `run` writes
+    them later."""
 
     def __init__(
-        self, client: KubernetesClient, *, component: str = "modelwright", watch_seconds: int = WATCH_SECONDS
+        self,
+        client: KubernetesClient,
+        *,
+        component: str = "modelwright",
+        watch_seconds: int = WATCH_SECONDS,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
-        self._events = EventRecorder(client, component)
+        self._events = EventQueue(EventRecorder(client, component).record, busy)
         self._watch_seconds = watch_seconds
 
     async def get(self, type_: type[R], namespace: str, name: str) -> R:
@@ -110,8 +117,12 @@ class KubernetesStore:
         )
 
     async def record(self, event: Event) -> None:
-        """Write a core/v1 Event; one with the same object, reason and message is counted up."""
+        """Write a core/v1 Event, perhaps later; one with the same object, reason and message is counted up."""
         await self._events.record(event)
+
+    async def run(self) -> None:
+        """Write Events that had to wait, until cancelled."""
+        await self._events.run()
 
     async def _patch(self, resource: R, patch: Sequence[JSON]) -> R:
         metadata, of = cast("Any", resource).metadata, _resource(type(resource))

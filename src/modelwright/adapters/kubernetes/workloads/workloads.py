@@ -51,7 +51,7 @@ class KubernetesWorkloads:
         self._attendant = Attendant(client, self._mirrors, self._tasks, self._changed, self._changes.tell)
         self._unfinished = Unfinished(self._make, self._changes.tell)
         self._making, self._made_at = 0, 0.0
-        self._clearing = Clearing(self._clear, self._busy)
+        self._clearing = Clearing(self._clear, self.busy)
         self._tasks.leaves = self._clearing.holds
         self._servers: Servers | None = None
         if serving is not None:
@@ -139,7 +139,7 @@ class KubernetesWorkloads:
             await self._servers.remove(owner_uid, name)
         await self._unfinished.drop(owner_uid, name)
         key = (owner_uid, name)
-        if self._busy() and not self._clearing.holds(key) and self._tasks.succeeded(owner_uid, name):
+        if self.busy() and not self._clearing.holds(key) and self._tasks.succeeded(owner_uid, name):
             self._clearing.put_off(key)
         else:
             await self._clear(key)
@@ -164,6 +164,11 @@ class KubernetesWorkloads:
         if self._servers is not None:
             await self._servers.mirrors.filled()
 
+    def busy(self) -> bool:
+        """Whether builds wait to begin, and do: one that waits for ever holds nothing up."""
+        stuck = asyncio.get_running_loop().time() - self._made_at > STUCK_SECONDS
+        return self._making > 0 or (self._unfinished.any and not stuck)
+
     # Parts ----------------------------------------------------------------------------------------------------------
 
     def _supported(self, workload: Task | Server) -> tuple[Task, BuildImage]:
@@ -176,11 +181,6 @@ class KubernetesWorkloads:
                 reason="StorageNotSupported",
             )
         return workload, workload.action
-
-    def _busy(self) -> bool:
-        """Whether builds wait to begin, and do: one that waits for ever holds nothing up."""
-        stuck = asyncio.get_running_loop().time() - self._made_at > STUCK_SECONDS
-        return self._making > 0 or (self._unfinished.any and not stuck)
 
     async def _clear(self, key: Key) -> None:
         for parts in self._tasks.everywhere(*key):

@@ -1,0 +1,130 @@
+"""Events wait for builds that wait to begin, and are written in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from modelwright.adapters.kubernetes import event_queue
+from modelwright.adapters.kubernetes.event_queue import EventQueue
+from modelwright.ports.errors import Unavailable
+from modelwright.ports.store import Event
+
+pytestmark = pytest.mark.anyio
+
+
+class World:
+    """Builds wait or not; what has been written, and whether that fails."""
+
+    def __init__(self) -> None:
+        self.busy, self.failing = False, False
+        self.written: list[tuple[str, datetime]] = []
+        self.queue = EventQueue(self.write, lambda: self.busy)
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason for reason, _ in self.written]
+
+    async def write(self, event: Event, happened: datetime) -> None:
+        await asyncio.sleep(0)
+        if self.failing:
+            raise Unavailable("the API server does not answer")
+        self.written.append((event.reason, happened))
+
+    async def record(self, *reasons: str) -> None:
+        for reason in reasons:
+            await self.queue.record(event(reason))
+
+
+def event(reason: str) -> Event:
+    return Event(
+        api_version="model.kubedl.io/v1alpha1", kind="ModelVersion", namespace="default", name="mv", uid="u",
+        type="Normal", reason=reason, message="as it says",
+    )  # fmt: skip
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(event_queue, "LOOK_SECONDS", 0.001)
+    world = World()
+    async with running(world):
+        yield world
+
+
+@contextlib.asynccontextmanager
+async def running(world: World) -> AsyncIterator[None]:
+    life = asyncio.create_task(world.queue.run())
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        life.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await life
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+async def test_an_event_is_written_at_once_where_no_build_waits(world: World) -> None:
+    await world.record("ImageBuilding")
+    assert world.reasons == ["ImageBuilding"]
+
+
+async def test_what_fails_at_once_is_told_to_who_records(world: World) -> None:
+    world.failing = True
+    with pytest.raises(Unavailable):
+        await world.record("ImageBuilding")
+
+
+async def test_events_wait_while_builds_do_and_keep_their_order_and_times(world: World) -> None:
+    world.busy = True
+    before = datetime.now(UTC)
+    await world.record("ImageBuilding", "ImageBuilt")
+    after = datetime.now(UTC)
+    await asyncio.sleep(0.02)
+    assert world.reasons == []
+    world.busy = False
+    await world.record("Tracking")
+    await until(lambda: len(world.written) == 3)
+    assert world.reasons == ["ImageBuilding", "ImageBuilt", "Tracking"]
+    assert all(before <= moment <= after for _, moment in world.written[:2])
+
+
+async def test_none_waits_for_ever(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_queue, "MOST_SECONDS", 0.01)
+    world.busy = True
+    await world.record("ImageBuilding")
+    await until(lambda: world.reasons == ["ImageBuilding"])
+
+
+async def test_one_that_cannot_be_written_holds_up_no_other(world: World) -> None:
+    world.busy = world.failing = True
+    await world.record("ImageBuilding")
+    world.busy = False
+    await until(lambda: not world.queue.held)
+    world.failing = False
+    await world.record("ImageBuilt")
+    assert world.reasons == ["ImageBuilt"]
+
+
+async def test_no_more_are_held_than_there_is_room_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_queue, "MOST_HELD", 2)
+    world.busy = True
+    await world.record("First", "Second", "Third")
+    assert world.reasons == ["Third"]
+
+
+async def test_what_is_held_is_written_before_the_process_ends() -> None:
+    world = World()
+    world.busy = True
+    async with running(world):
+        await world.record("ImageBuilding", "ImageBuilt")
+    assert world.reasons == ["ImageBuilding", "ImageBuilt"]
