@@ -16,9 +16,7 @@ class News:
     """`seen` is how an owner's workloads are; `tell` is called with the UID of who should look, `forget` with that of
     whom nothing is left."""
 
-    def __init__(
-        self, seen: Callable[[str], Seen], tell: Callable[[str], None], forget: Callable[[str], None]
-    ) -> None:
+    def __init__(self, seen: Callable[[str], Seen], tell: Callable[[str], None], forget: Callable[[str], None]) -> None:
         self._seen = seen
         self._tell = tell
         self._forget = forget
