@@ -11,7 +11,7 @@ import pytest
 
 from modelwright.adapters.kubernetes import event_queue
 from modelwright.adapters.kubernetes.event_queue import EventQueue
-from modelwright.ports.errors import Unavailable
+from modelwright.ports.errors import Forbidden, Unavailable
 from modelwright.ports.store import Event
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,8 @@ class World:
     """Builds wait or not; what has been written, and whether that fails."""
 
     def __init__(self) -> None:
-        self.busy, self.failing = False, False
+        self.busy, self.tries = False, 0
+        self.failure: Exception | None = None
         self.written: list[tuple[str, datetime]] = []
         self.queue = EventQueue(self.write, lambda: self.busy)
 
@@ -31,8 +32,9 @@ class World:
 
     async def write(self, event: Event, happened: datetime) -> None:
         await asyncio.sleep(0)
-        if self.failing:
-            raise Unavailable("the API server does not answer")
+        self.tries += 1
+        if self.failure is not None:
+            raise self.failure
         self.written.append((event.reason, happened))
 
     async def record(self, *reasons: str) -> None:
@@ -79,7 +81,7 @@ async def test_an_event_is_written_at_once_where_no_build_waits(world: World) ->
 
 
 async def test_what_fails_at_once_is_told_to_who_records(world: World) -> None:
-    world.failing = True
+    world.failure = Unavailable("the API server does not answer")
     with pytest.raises(Unavailable):
         await world.record("ImageBuilding")
 
@@ -105,14 +107,44 @@ async def test_none_waits_for_ever(world: World, monkeypatch: pytest.MonkeyPatch
     await until(lambda: world.reasons == ["ImageBuilding"])
 
 
-async def test_one_that_cannot_be_written_holds_up_no_other(world: World) -> None:
-    world.busy = world.failing = True
+async def test_what_is_refused_holds_up_no_other(world: World) -> None:
+    world.busy, world.failure = True, Forbidden("no Events in this namespace")
     await world.record("ImageBuilding")
     world.busy = False
     await until(lambda: not world.queue.held)
-    world.failing = False
+    world.failure = None
     await world.record("ImageBuilt")
     assert world.reasons == ["ImageBuilt"]
+
+
+async def test_an_error_that_nobody_has_thought_of_ends_nothing(world: World) -> None:
+    world.busy, world.failure = True, ZeroDivisionError()
+    await world.record("ImageBuilding")
+    world.busy = False
+    await until(lambda: not world.queue.held)
+    world.failure, world.busy = None, True
+    await world.record("ImageBuilt")
+    world.busy = False
+    await until(lambda: world.reasons == ["ImageBuilt"])
+
+
+async def test_what_waited_is_kept_while_the_server_is_away(world: World) -> None:
+    world.busy, world.failure = True, Unavailable("the API server does not answer")
+    await world.record("ImageBuilding", "ImageBuilt")
+    world.busy = False
+    await until(lambda: world.tries > 2)
+    world.failure = None
+    await until(lambda: world.reasons == ["ImageBuilding", "ImageBuilt"])
+
+
+async def test_what_is_due_is_not_kept_for_a_server_that_stays_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_queue, "MOST_SECONDS", 0.01)
+    world.busy, world.failure = True, Unavailable("the API server does not answer")
+    await world.record("ImageBuilding")
+    await until(lambda: not world.queue.held)
+    assert world.reasons == []
 
 
 async def test_no_more_are_held_than_there_is_room_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 An Event tells what has happened to who looks; nothing waits for it. Where many builds wait, Events are held back until
 none waits any more, each for MOST_SECONDS at the latest, and then written in their order, with the times at which they
-happened. Those of a process that is killed meanwhile are lost.
+happened; while the API server is away they are kept, as long as that. Those of a process that is killed meanwhile are
+lost.
 """
 
 from __future__ import annotations
@@ -69,22 +70,34 @@ class EventQueue:
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_SECONDS):
-                    while self._held:
-                        await self._write_first()
+                    await self._write_while(lambda _: True)
 
     async def _write_due(self) -> None:
-        while self._held:
-            if self._held[0].due > asyncio.get_running_loop().time() and self._busy():
-                return
-            await self._write_first()
+        await self._write_while(lambda held: _overdue(held) or not self._busy())
 
-    async def _write_first(self) -> None:
-        held = self._held[0]  # it stays the first until it is written: what comes meanwhile waits behind it
+    async def _write_while(self, due: Callable[[Held], bool]) -> None:
+        while self._held and due(self._held[0]):
+            held = self._held[0]  # it stays the first until it is written: what comes meanwhile waits behind it
+            if not await self._written(held):
+                return  # the server is away: at the next look
+            self._held.popleft()
+
+    async def _written(self, held: Held) -> bool:
+        """Whether it is done with: written, or such that it never can be."""
         try:
             await self._write(held.event, held.happened)
         except ModelwrightError as error:
-            log.warning(
-                "event %s of %s/%s: %s", held.event.reason, held.event.namespace, held.event.name, error.message
-            )
-        finally:
-            self._held.popleft()
+            again = error.retryable and not _overdue(held)
+            log.log(logging.DEBUG if again else logging.WARNING, "%s: %s", _named(held.event), error.message)
+            return not again
+        except Exception:  # one Event that nobody has thought of must not end the others
+            log.exception("%s: unexpected error", _named(held.event))
+        return True
+
+
+def _overdue(held: Held) -> bool:
+    return held.due <= asyncio.get_running_loop().time()
+
+
+def _named(event: Event) -> str:
+    return f"event {event.reason} of {event.namespace}/{event.name}"
