@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from fractions import Fraction
 
 from modelwright.ports.errors import Invalid
+from modelwright.ports.quantity import is_quantity, parse
 from modelwright.ports.workloads import Resources
 
-_QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
-_FACTORS = {
-    "n": Fraction(1, 10**9),
-    "u": Fraction(1, 10**6),
-    "m": Fraction(1, 1000),
-    **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", 1)},
-    **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", 1)},
-}
 NONE = "none"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9./]*[a-z0-9])?")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", re.ASCII)
@@ -54,7 +46,7 @@ def quantities(text: str) -> dict[str, str]:
         return found
     for item in items([text]):
         name, equals, amount = item.partition("=")
-        if not equals or not _NAME.fullmatch(name) or not _QUANTITY.fullmatch(amount):
+        if not equals or not _NAME.fullmatch(name) or not is_quantity(amount):
             raise Invalid(f"{item!r} is not of the form cpu=100m or memory=128Mi", reason="InvalidSetting")
         found[name] = amount
     return found
@@ -65,21 +57,11 @@ def check_resources(resources: Resources, what: str) -> None:
     refuses every Pod of that kind."""
     for name, limit in resources.limits.items():
         request = resources.requests.get(name, "0")
-        if _number(request) > _number(limit):
+        if parse(request, name) > parse(limit, name):
             raise Invalid(
                 f"{what} sets {name}={request} aside, and may use {name}={limit} at most: raise the limit",
                 reason="InvalidSetting",
             )
-
-
-def _number(quantity: str) -> Fraction:
-    found = _QUANTITY.fullmatch(quantity)
-    if found is None:
-        raise Invalid(f"{quantity!r} is not a quantity such as 100m or 128Mi", reason="InvalidSetting")
-    suffix = found[3] or ""
-    if suffix in _FACTORS:
-        return Fraction(found[1]) * _FACTORS[suffix]
-    return Fraction(found[1] + suffix)
 
 
 def seconds(text: str) -> float:

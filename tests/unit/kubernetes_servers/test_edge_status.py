@@ -244,7 +244,8 @@ def test_a_pod_that_has_to_end_on_a_node_that_is_away_is_told() -> None:
     ("error", "reason", "retryable"),
     [
         (Forbidden('pods "x" is forbidden: violates PodSecurity "baseline:v1": host'), "PodSecurityForbids", True),
-        (Forbidden("exceeded quota: pods"), "PodNotCreated", True),
+        (Forbidden("exceeded quota: pods"), "QuotaExceeded", True),
+        (Forbidden("failed quota: few: must specify limits.cpu"), "PodNotCreated", True),
         (Invalid("spec.containers[1].resources: Invalid value", reason="Invalid"), "Invalid", False),
         (Conflict("again"), "Conflict", True),
     ],

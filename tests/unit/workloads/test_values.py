@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelwright.adapters.embedded.workloads import program, quantity
+from modelwright.adapters.embedded.workloads import amounts, program
 from modelwright.adapters.embedded.workloads.addresses import Ports, is_free
 from modelwright.adapters.embedded.workloads.replica import expand
 from modelwright.adapters.embedded.workloads.timing import Backoff
+from modelwright.ports import quantity
 from modelwright.ports.errors import Invalid
 from modelwright.ports.workloads import (
     Download,
@@ -64,9 +65,9 @@ def test_any_text_is_a_quantity_or_invalid(text: str) -> None:
 
 def test_limits_become_bytes_and_threads() -> None:
     resources = Resources(limits={"memory": "1Ki", "cpu": "1500m"})
-    assert (quantity.memory_limit(resources), quantity.threads(resources)) == (1024, 2)
-    assert (quantity.memory_limit(Resources()), quantity.threads(Resources())) == (0, 0)
-    assert quantity.threads(Resources(limits={"cpu": "10m"})) == 1
+    assert (amounts.memory_limit(resources), amounts.threads(resources)) == (1024, 2)
+    assert (amounts.memory_limit(Resources()), amounts.threads(Resources())) == (0, 0)
+    assert amounts.threads(Resources(limits={"cpu": "10m"})) == 1
 
 
 @pytest.mark.parametrize(

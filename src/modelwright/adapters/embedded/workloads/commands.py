@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from modelwright.adapters.embedded.workloads import launch, logs, mounts, quantity, seals
+from modelwright.adapters.embedded.workloads import amounts, launch, logs, mounts, seals
 from modelwright.adapters.embedded.workloads.cache import Held, key_of
 from modelwright.adapters.embedded.workloads.fetching import fetch
 from modelwright.adapters.embedded.workloads.limits import WorkerLimits
@@ -50,7 +50,7 @@ def check(task: Task, command: Command) -> None:
     if ".." in PurePosixPath(command.progress_file).parts:
         raise Invalid(f"{task.name}: the progress file {command.progress_file!r} is not a path without '..'")
     mounts.check(command.mounts)
-    quantity.memory_limit(task.resources)
+    amounts.memory_limit(task.resources)
 
 
 class CommandSupervisor(TaskSupervisor):
@@ -64,7 +64,7 @@ class CommandSupervisor(TaskSupervisor):
         self._stopping = False
         self._workers = StateFile(self.folder / "workers.json", RunState)
         self._steps: ProgressFile | None = None
-        self._limits = WorkerLimits(site.sampler, quantity.memory_limit(record.task.resources), self._over_limit)
+        self._limits = WorkerLimits(site.sampler, amounts.memory_limit(record.task.resources), self._over_limit)
         self._letting_go: asyncio.TimerHandle | None = None
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from modelwright.adapters.embedded.workloads import kept, quantity
+from modelwright.adapters.embedded.workloads import amounts, kept
 from modelwright.ports.errors import Terminal
 from modelwright.ports.workloads import Command, Container, Gateway, ModelServer, ServedVersion, Server
 
@@ -84,8 +84,8 @@ def check(server: Server) -> None:
             raise Terminal(f"{server.name}: a command that serves cannot have mounts here", reason="MountNotSupported")
     if isinstance(program, Gateway) and program.kept is not None:
         kept.check(program.kept.name)
-    quantity.memory_limit(server.resources)
-    quantity.threads(server.resources)
+    amounts.memory_limit(server.resources)
+    amounts.threads(server.resources)
 
 
 def plan_models(
@@ -118,7 +118,7 @@ def plan_models(
                 VersionConfig(version.version, version.number, str(folders[version.version])) for version in versions
             ),
             default_version=default,
-            threads=quantity.threads(server.resources),
+            threads=amounts.threads(server.resources),
         )
     )
     same = (program.model_name, program.framework) if program.in_place else (config,)

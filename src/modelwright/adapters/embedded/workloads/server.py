@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 
-from modelwright.adapters.embedded.workloads import kept, logs, program, quantity, status
+from modelwright.adapters.embedded.workloads import amounts, kept, logs, program, status
 from modelwright.adapters.embedded.workloads.generation import Generation
 from modelwright.adapters.embedded.workloads.models import ServerModels
 from modelwright.adapters.embedded.workloads.program import Plan
@@ -175,7 +175,7 @@ class ServerSupervisor:
                 self._rollout.choose(plan, port, now)
         except ModelwrightError as error:
             self._fail(Failure(reason=error.reason, message=error.message, retryable=error.retryable), now)
-        limit = quantity.memory_limit(self.record.server.resources)
+        limit = amounts.memory_limit(self.record.server.resources)
         for generation in (self._rollout.current, self._rollout.candidate):
             if generation is not None:
                 generation.limit_memory(limit)

@@ -18,11 +18,12 @@ from modelwright.adapters.kubernetes.servers.keeper_reader import LogReader, Sta
 from modelwright.adapters.kubernetes.servers.labels import SERVE
 from modelwright.adapters.kubernetes.servers.node_choice import choose
 from modelwright.adapters.kubernetes.servers.part import Place
+from modelwright.adapters.kubernetes.servers.quota_room import EXCEEDED, has_room_without
 from modelwright.adapters.kubernetes.servers.settings import ServerSettings
 from modelwright.adapters.kubernetes.servers.sweep_loop import Sweeps
 from modelwright.adapters.kubernetes.workloads import labels
 from modelwright.adapters.kubernetes.workloads.kinds import PODS, Pod, going
-from modelwright.ports.errors import Conflict, Forbidden, ModelwrightError, Retryable
+from modelwright.ports.errors import Conflict, Forbidden, ModelwrightError, NotFound, Retryable
 from modelwright.ports.workloads import ModelServer, Owner, Server, ServerStatus
 
 log = logging.getLogger(__name__)
@@ -269,7 +270,7 @@ class BarePods:
         elif doing is Do.TELL and pod is not None and rendered is not None:
             await self._tell(pod, rendered)
         elif doing is Do.REPLACE and pod is not None and rendered is not None:
-            await self._try_out(rendered)
+            await self._try_out(rendered, pod)
             stays = rendered.keeps and rendered.node == pod.metadata.annotations.node
             await self._end(pod, kept=None if stays else False)
         elif doing is Do.RENEW and pod is not None:
@@ -289,7 +290,7 @@ class BarePods:
             raise
         self._mirror.wrote(self._mirror.convert(answer))
 
-    async def _try_out(self, rendered: Rendered) -> None:
+    async def _try_out(self, rendered: Rendered, former: Pod) -> None:
         """Before what serves is taken away: would the new Pod be let in? Raises what refuses it."""
         metadata = {**rendered.body["metadata"], "name": f"{rendered.body['metadata']['name']}-try"}
         try:
@@ -297,8 +298,16 @@ class BarePods:
                 PODS, metadata["namespace"], {**rendered.body, "metadata": metadata}, dry_run=True
             )
         except Forbidden as error:
-            if "exceeded quota" not in error.message:  # there is room once the former is gone
+            if EXCEEDED not in error.message or not await self._makes_room(former, error.message):
                 raise
+
+    async def _makes_room(self, former: Pod, refusal: str) -> bool:
+        """Whether a quota has room for the new Pod once the former one is gone."""
+        try:
+            there = await self._place.client.get(PODS, former.metadata.namespace, former.metadata.name)
+        except NotFound:
+            return True
+        return has_room_without(there, refusal)
 
     async def _end(self, pod: Pod, *, kept: bool | None) -> None:
         """Delete a Pod. What it keeps on its node is noted first: as `kept`, or as not wanted any more; with None it is

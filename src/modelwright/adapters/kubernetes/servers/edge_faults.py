@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from modelwright.adapters.kubernetes.servers.node_mirror import Node
+from modelwright.adapters.kubernetes.servers.quota_room import EXCEEDED
 from modelwright.adapters.kubernetes.servers.server_failures import QUOTA_ADVICE
 from modelwright.adapters.kubernetes.workloads import ended, status
 from modelwright.adapters.kubernetes.workloads.kinds import Container, Pod, Terminated, condition, going
@@ -36,6 +37,9 @@ def refused(error: ModelwrightError, server: Server) -> Failure:
             "pod-security.kubernetes.io/enforce=privileged"
         )
         return Failure(reason="PodSecurityForbids", message=text, retryable=True)
+    if isinstance(error, Forbidden) and EXCEEDED in error.message:
+        text = f"a ResourceQuota of the namespace {namespace} leaves no room for the Pod: {error.message}"
+        return Failure(reason="QuotaExceeded", message=text, retryable=True)
     if isinstance(error, Forbidden):
         text = f"the Pod of {server.name} cannot be made: {error.message}"
         if "failed quota" in error.message:

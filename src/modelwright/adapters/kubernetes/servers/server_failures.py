@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from modelwright.adapters.kubernetes.servers.quota_room import EXCEEDED
 from modelwright.adapters.kubernetes.workloads import ended, status, waiting
 from modelwright.adapters.kubernetes.workloads.kinds import Condition, Container, Pod, Terminated, condition
 from modelwright.ports.workloads import Failure
@@ -69,7 +70,7 @@ def not_made(namespace: str, message: str) -> Failure:
             f" is changed by `kubectl label --overwrite ns {namespace} pod-security.kubernetes.io/enforce=LEVEL`"
         )
         return Failure(reason="PodSecurityForbids", message=text, retryable=True)
-    if "exceeded quota" in message:
+    if EXCEEDED in message:
         text = f"a ResourceQuota of the namespace {namespace} leaves no room for the Pod: {_cause(message)}"
         return Failure(reason="QuotaExceeded", message=text, retryable=True)
     if "failed quota" in message:
