@@ -10,8 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from tests.contract.edge_parts import JOBS, PRIVILEGED, SERVING, Edge, a_namespace, kubelet_logs
 from tests.contract.kube_apiserver import PROGRAMS, KubeApiserver, running_kube_apiserver
 from tests.contract.subjects import Subject, embedded_api_subject, embedded_subject, kubernetes_subject
+
+from modelwright.adapters.kubernetes.client import KubernetesClient
+from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
+from modelwright.adapters.kubernetes.workloads import KubernetesWorkloads
 
 INSTALL = Path(__file__).parents[1] / "tools" / "install.py"
 
@@ -29,6 +34,21 @@ def kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApi
         pytest.skip(message)
     with running_kube_apiserver(programs, tmp_path_factory.mktemp("kube-apiserver")) as server:
         yield server
+
+
+@pytest.fixture
+async def edge(kube_apiserver: KubeApiserver, tmp_path: Path) -> AsyncIterator[Edge]:
+    """A namespace of its own, in which Pods at the edge may be."""
+    access = load_kubeconfig([kube_apiserver.kubeconfig])
+    async with KubernetesClient(access) as client, kubelet_logs(tmp_path) as logs:
+        yield Edge(client, logs, await a_namespace(client, **PRIVILEGED))
+
+
+@pytest.fixture
+async def workloads(edge: Edge) -> AsyncIterator[KubernetesWorkloads]:
+    """What runs servers there."""
+    async with KubernetesWorkloads(edge.client, JOBS, SERVING) as workloads:
+        yield workloads
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,11 +17,15 @@ from tests.unit.kubernetes.servers import listening
 
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient, Selection
 from modelwright.adapters.kubernetes.resource import NAMESPACES, Resource
-from modelwright.adapters.kubernetes.workloads import KubernetesWorkloads
+from modelwright.adapters.kubernetes.servers.catalogue_builtin import builtin
+from modelwright.adapters.kubernetes.servers.settings import ServerSettings
+from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads
 from modelwright.adapters.kubernetes.workloads.kinds import NODES, PODS
 from modelwright.ports.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from modelwright.ports.workloads import Owner, ServerStatus
 
+SERVING = ServerSettings(agent_image="hub.example/modelwright:1", gateway_image="hub.example/gw:1", catalogue=builtin())
+JOBS = JobSettings(agent_image="hub.example/modelwright:1")
 DEADLINE = 60.0
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 LIMITS = Resource("", "v1", "limitranges", "LimitRange")
@@ -151,6 +155,15 @@ class Edge:
         await self.client.merge_patch(QUOTAS, self.namespace, "one", {"status": status}, subresource="status")
         if used:
             await self._refuses({"name": "a", "image": "a"})
+
+    async def has_memory(self, hard: str, used: str) -> None:
+        """A quota of memory, of which so much is counted: the test is the controller that counts."""
+        hard_, used_ = {"limits.memory": hard}, {"limits.memory": used}
+        body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "memory"}, "spec": {"hard": hard_}}
+        await self.client.create(QUOTAS, self.namespace, body)
+        patch = {"status": {"hard": hard_, "used": used_}}
+        await self.client.merge_patch(QUOTAS, self.namespace, "memory", patch, subresource="status")
+        await self._refuses({"name": "a", "image": "a", "resources": {"limits": {"memory": "1Ei"}}})
 
     async def allows(self, cpu: str) -> None:
         """As an admin does: no container of the namespace may have more from now on."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.edge_parts import PRIVILEGED, Edge, a_namespace, kubelet_logs, node_of, until
-from tests.contract.kube_apiserver import KubeApiserver
+from tests.contract.edge_parts import Edge, node_of, until
 
-from modelwright.adapters.kubernetes.client import KubernetesClient
-from modelwright.adapters.kubernetes.kubeconfig import load_kubeconfig
-from modelwright.adapters.kubernetes.servers.catalogue_builtin import builtin
 from modelwright.adapters.kubernetes.servers.keeper_lines import digest
-from modelwright.adapters.kubernetes.servers.settings import ServerSettings
-from modelwright.adapters.kubernetes.workloads import JobSettings, KubernetesWorkloads
+from modelwright.adapters.kubernetes.workloads import KubernetesWorkloads
 from modelwright.gateway.config import GatewayConfig, parse
 from modelwright.gateway.state import GatewayState, ModelState
 from modelwright.ports.serving import GATEWAY_ANNOTATION
@@ -33,22 +27,7 @@ from modelwright.ports.workloads import (
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.apiserver]
-SERVING = ServerSettings(agent_image="hub.example/modelwright:1", gateway_image="hub.example/gw:1", catalogue=builtin())
-JOBS = JobSettings(agent_image="hub.example/modelwright:1")
 EDGE, CLOUD = "http://192.0.2.7:8501/v1/models/small", "https://large.example:8501/v1/models/large"
-
-
-@pytest.fixture
-async def edge(kube_apiserver: KubeApiserver, tmp_path: Path) -> AsyncIterator[Edge]:
-    access = load_kubeconfig([kube_apiserver.kubeconfig])
-    async with KubernetesClient(access) as client, kubelet_logs(tmp_path) as logs:
-        yield Edge(client, logs, await a_namespace(client, **PRIVILEGED))
-
-
-@pytest.fixture
-async def workloads(edge: Edge) -> AsyncIterator[KubernetesWorkloads]:
-    async with KubernetesWorkloads(edge.client, JOBS, SERVING) as workloads:
-        yield workloads
 
 
 def a_gateway(owner: Owner, node: str, *, layer: str = "edge", **program: Any) -> Server:
