@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.faults.call import Call
 from tests.cluster.faults.faults import Drop, ExpireWatch, Fault, Refuse, SmallPages
+from tests.cluster.faults.late import AfterTheBuild, Late
 from tests.cluster.faults.operator import OperatorProcess
 from tests.cluster.faults.plane import Plane
 from tests.cluster.faults.registry import Registry
@@ -180,6 +181,29 @@ async def test_half_of_all_requests_fail(plane: Plane, registry: Registry, tmp_p
         made = [each for each in stage.proxy.made() if not each.startswith("events ")]
         assert sorted(set(made)) == sorted(made)
         assert storm.done > len(NAMES)
+
+
+async def test_a_build_is_done_before_the_creation_of_its_job_is_answered(
+    plane: Plane, registry: Registry, tmp_path: Path
+) -> None:
+    async with at_work(plane, registry, tmp_path) as (stage, _):
+        late = AfterTheBuild()
+        stage.proxy.faults = [late]
+        await stage.apply(*versions(stage))
+        await stage.built_once(*NAMES)
+        assert late.done == len(NAMES)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_answers_come_later_than_the_news_of_what_they_answer(
+    plane: Plane, registry: Registry, tmp_path: Path, seed: int
+) -> None:
+    async with at_work(plane, registry, tmp_path) as (stage, _):
+        late = Late(seed, seconds=2.0)
+        stage.proxy.faults = [late]
+        await stage.apply(*versions(stage))
+        await stage.built_once(*NAMES)
+        assert late.done > len(NAMES)
 
 
 async def test_nothing_binds_volumes_for_a_while(plane: Plane, registry: Registry, tmp_path: Path) -> None:
