@@ -10,7 +10,9 @@ from fractions import Fraction
 
 from modelwright.ports.errors import Invalid
 
-_PATTERN = re.compile(r"\+?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?")
+_PATTERN = re.compile(
+    r"\+?([0-9]{1,64}(?:\.[0-9]{0,64})?|\.[0-9]{1,64})(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?"
+)
 _SUFFIX = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),

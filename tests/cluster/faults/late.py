@@ -37,7 +37,7 @@ class AfterTheBuild(Fault):
             self._answered[_owner(call.document)].set()
 
     async def line(self, call: Call, line: bytes) -> bytes | None:
-        if call.resource == "jobs" and b'"BOOKMARK"' not in line:
+        if call.resource == "jobs" and OWNER.encode() in line:
             await self._answered[_owner(json.loads(line)["object"])].wait()
         if call.resource == "pods" and b'"phase":"Succeeded"' in line:
             uid = _owner(json.loads(line)["object"])

@@ -23,6 +23,7 @@ class World:
     def __init__(self) -> None:
         self.busy, self.tries = False, 0
         self.failure: Exception | None = None
+        self.refused = ""
         self.written: list[tuple[str, datetime]] = []
         self.queue = EventQueue(self.write, lambda: self.busy)
 
@@ -33,6 +34,8 @@ class World:
     async def write(self, event: Event, happened: datetime) -> None:
         await asyncio.sleep(0)
         self.tries += 1
+        if event.reason == self.refused:
+            raise Unavailable("the webhook of this namespace does not answer")
         if self.failure is not None:
             raise self.failure
         self.written.append((event.reason, happened))
@@ -134,7 +137,16 @@ async def test_what_waited_is_kept_while_the_server_is_away(world: World) -> Non
     world.busy = False
     await until(lambda: world.tries > 2)
     world.failure = None
-    await until(lambda: world.reasons == ["ImageBuilding", "ImageBuilt"])
+    await until(lambda: sorted(world.reasons) == ["ImageBuilding", "ImageBuilt"])
+
+
+async def test_one_that_the_server_wants_to_have_later_holds_up_no_other(world: World) -> None:
+    world.busy, world.refused = True, "ImageBuilding"
+    await world.record("ImageBuilding", "ImageBuilt")
+    world.busy = False
+    await until(lambda: world.reasons == ["ImageBuilt"])
+    world.refused = ""
+    await until(lambda: world.reasons == ["ImageBuilt", "ImageBuilding"])
 
 
 async def test_what_is_due_is_not_kept_for_a_server_that_stays_away(
@@ -160,3 +172,19 @@ async def test_what_is_held_is_written_before_the_process_ends() -> None:
     async with running(world):
         await world.record("ImageBuilding", "ImageBuilt")
     assert world.reasons == ["ImageBuilding", "ImageBuilt"]
+
+
+async def test_many_that_are_held_are_written_side_by_side_before_the_process_ends() -> None:
+    world = World()
+    world.busy, reasons = True, [f"Reason{number}" for number in range(100)]
+    async with running(world):
+        await world.record(*reasons)
+    assert sorted(world.reasons) == sorted(reasons)
+
+
+async def test_what_could_not_be_written_before_the_process_ends_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.busy, world.failure = True, Unavailable("the API server does not answer")
+    async with running(world):
+        await world.record("ImageBuilding", "ImageBuilt")
+    assert "2 Events that waited were not written" in caplog.text

@@ -50,6 +50,13 @@ def test_containers_that_begin_first_give_back_too() -> None:
     assert has_room_without(former, refusal("limits.memory=1Gi", "limits.memory=1Gi", "limits.memory=1Gi"))
 
 
+def test_what_the_pod_itself_asks_for_is_given_back_too() -> None:
+    said = refusal("limits.memory=1Gi", "limits.memory=1Gi", "limits.memory=1Gi")
+    assert has_room_without({"spec": {"resources": {"limits": {"memory": "1Gi"}}}}, said)
+    assert has_room_without({"spec": {"overhead": {"memory": "1Gi"}}}, said)
+    assert not has_room_without({"spec": {"overhead": {"memory": "1Mi"}}}, said)
+
+
 @pytest.mark.parametrize(
     "said", ["exceeded quota: few", refusal("pods=x", "pods=1", "pods=1"), refusal("pods", "pods", "pods"), ""]
 )

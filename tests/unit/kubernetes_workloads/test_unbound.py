@@ -71,6 +71,12 @@ async def test_a_claim_that_is_never_bound_is_told_without_any_event_and_gets_no
         assert posted == []
 
 
+async def test_a_claim_that_is_never_bound_holds_up_nothing_else_however_often_it_is_tried() -> None:
+    async with unbound(datetime.now(UTC)) as (workloads, _), asyncio.timeout(DEADLINE):
+        await workloads.apply(TASK)
+        assert not workloads.busy()
+
+
 async def told(workloads: KubernetesWorkloads) -> Failure | None:
     (status,) = await workloads.observe(TASK.owner.uid)
     assert isinstance(status, TaskStatus)

@@ -2,8 +2,8 @@
 
 An Event tells what has happened to who looks; nothing waits for it. Where many builds wait, Events are held back until
 none waits any more, each for MOST_SECONDS at the latest, and then written in their order, with the times at which they
-happened; while the API server is away they are kept, as long as that. Those of a process that is killed meanwhile are
-lost.
+happened; while the API server is away they are kept, as long as that. When the process ends they are written as far as
+a second goes, and those of one that is killed are lost.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 MOST_SECONDS = 120.0
 LOOK_SECONDS = 0.25
 MOST_HELD = 10_000
+AT_ONCE = 16
 FLUSH_SECONDS = 1.0
 """How long what is held is still written when the process ends."""
 
@@ -70,17 +71,28 @@ class EventQueue:
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_SECONDS):
-                    await self._write_while(lambda _: True)
+                    await self._flush()
+            if self._held:
+                log.warning("%d Events that waited were not written: the process ends", len(self._held))
 
     async def _write_due(self) -> None:
-        await self._write_while(lambda held: _overdue(held) or not self._busy())
-
-    async def _write_while(self, due: Callable[[Held], bool]) -> None:
-        while self._held and due(self._held[0]):
+        while self._held and (_overdue(self._held[0]) or not self._busy()):
             held = self._held[0]  # it stays the first until it is written: what comes meanwhile waits behind it
-            if not await self._written(held):
-                return  # the server is away: at the next look
+            done = await self._written(held)
             self._held.popleft()
+            if not done:  # the server is away, or wants none of this one: the next ones first, at the next look
+                self._held.append(held)
+                return
+
+    async def _flush(self) -> None:
+        while self._held:
+            batch = list(self._held)[:AT_ONCE]
+            done = await asyncio.gather(*map(self._written, batch))
+            for _ in batch:
+                self._held.popleft()
+            self._held.extendleft(held for held, is_done in zip(batch, done, strict=True) if not is_done)
+            if not all(done):
+                return
 
     async def _written(self, held: Held) -> bool:
         """Whether it is done with: written, or such that it never can be."""

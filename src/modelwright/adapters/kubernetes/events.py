@@ -38,13 +38,14 @@ class EventRecorder:
                 return
             existing = await self._client.get(EVENTS, namespace, name)
             self._remember(key, int(existing.get("count") or 1))
-        self._counts[key] += 1
-        patch = {"count": self._counts[key], "lastTimestamp": when}
+        count = self._counts[key] + 1
         try:
-            await self._client.merge_patch(EVENTS, namespace, name, patch)
+            await self._client.merge_patch(EVENTS, namespace, name, {"count": count, "lastTimestamp": when})
         except NotFound:  # Events expire
             self._counts.pop(key, None)
             await self._created(event, namespace, name, when)
+        else:
+            self._remember(key, count)
 
     async def _created(self, event: Event, namespace: str, name: str, when: str) -> bool:
         try:

@@ -159,6 +159,8 @@ class BarePods:
         pods = {(pod.metadata.labels.owner_uid, pod.metadata.labels.server) for pod in self._all()}
         for key in pods:
             self._notes.setdefault(key, Note())
+        for uid in {pod.metadata.labels.owner_uid for pod in self._all() if not pod.spec.node_name}:
+            self._place.changed(uid)  # that a Pod has no node counts only after a while
         for key, note in list(self._notes.items()):
             if note.server is None and key not in pods:
                 del self._notes[key]
@@ -219,7 +221,7 @@ class BarePods:
                 except Retryable:
                     raise
                 except ModelwrightError as error:
-                    note.failure = edge_faults.refused(error, server)
+                    note.stands_against(edge_faults.refused(error, server), refused=True)
                     note.hold_off(asyncio.get_running_loop().time())
                     doing = Do.NOTHING
                 finally:
@@ -246,11 +248,12 @@ class BarePods:
             await self._stop(note, server)
         turn = note.rendered is not None and self._has_turn(note.rendered)
         decision = edge_plan.decide(server, note.choice, note.rendered, pod, rival, swept=swept, turn=turn)
-        note.deferred = decision.deferred
+        note.deferred = decision.deferred and not note.refused  # what was refused is told until its turn comes again
         early = note.not_before > asyncio.get_running_loop().time()
         if early and edge_plan.has_time(decision, note.failure):
             return Do.NOTHING
-        note.failure = decision.failure
+        if not (decision.deferred and note.refused):
+            note.stands_against(decision.failure)
         if decision.do is Do.REPLACE and note.rendered is not None:
             note.turn = True
             self._turns.take(note.rendered.images)
@@ -266,7 +269,7 @@ class BarePods:
         if doing is Do.MAKE and rendered is not None:
             await self._place.children.create(self._mirror, rendered.body)
             note.held = rendered.node, server.port
-            note.failure = None
+            note.stands_against(None)
         elif doing is Do.TELL and pod is not None and rendered is not None:
             await self._tell(pod, rendered)
         elif doing is Do.REPLACE and pod is not None and rendered is not None:

@@ -33,13 +33,15 @@ class Reading:
 class Note:
     """`server` is None before it has been applied. `failure` is what stands against the next step, `held` the node and
     port that it has; `seen` is what the last step was decided on. After a step that was refused, the next is tried
-    `not_before`. `deferred`: its Pod is to be made anew when its turn comes; `turn`: that is being done.
+    `not_before`; `refused` says that `failure` came of one. `deferred`: its Pod is to be made anew when its turn comes;
+    `turn`: that is being done.
     `ending`: no step is taken any more, and what it has left is still to be removed."""
 
     server: Server | None = None
     choice: Choice = field(default_factory=Choice)
     rendered: Rendered | None = None
     failure: Failure | None = None
+    refused: bool = False
     held: tuple[str, int] | None = None
     deferred: bool = False
     turn: bool = False
@@ -49,6 +51,10 @@ class Note:
     not_before: float = 0.0
     reading: Reading = field(default_factory=Reading)
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def stands_against(self, failure: Failure | None, *, refused: bool = False) -> None:
+        """What stands against the next step now, if anything."""
+        self.failure, self.refused = failure, refused
 
     def hold_off(self, now: float) -> None:
         """Try again after a pause, each longer than the one before."""

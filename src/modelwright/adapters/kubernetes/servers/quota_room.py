@@ -1,7 +1,8 @@
 """Whether a quota that has no room for a Pod will have it once the Pod that it replaces is gone.
 
 What the API server says of it is read as its quota admission writes it: `exceeded quota: NAME, requested:
-limits.memory=5Gi, used: limits.memory=1Gi, limited: limits.memory=4Gi`.
+limits.memory=5Gi, used: limits.memory=1Gi, limited: limits.memory=4Gi`. It names one quota alone: where another has no
+room either, that is found out when the former Pod is gone.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ def _amounts(text: str) -> dict[str, Fraction]:
 
 
 def _of_pod(pod: JSON, name: str) -> Fraction:
-    """How much of it a Pod gives back, at most: what is asked for by all of its containers."""
+    """How much of it a Pod gives back, at most: all that it and its containers ask for."""
     if name in ("pods", "count/pods"):
         return Fraction(1)
     kind, _, resource = name.partition(".")
     if kind not in ("requests", "limits"):
         kind, resource = "requests", name
     spec = pod.get("spec") or {}
-    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    amounts = (((each.get("resources") or {}).get(kind) or {}).get(resource, "0") for each in containers)
-    return sum((parse(str(amount), name) for amount in amounts), Fraction(0))
+    asking = (spec, *(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    amounts = [(each.get("resources") or {}).get(kind) or {} for each in asking]
+    amounts.append(spec.get("overhead") or {})
+    return sum((parse(str(each.get(resource, "0")), name) for each in amounts), Fraction(0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from modelwright.adapters.kubernetes.client import JSON, KubernetesClient
 from modelwright.adapters.kubernetes.workloads import render_volume
 from modelwright.adapters.kubernetes.workloads.kinds import Changed, going
@@ -38,6 +40,8 @@ class Children:
         self._clock = clock
         self._wrote = wrote
         self._nodes = Nodes(client)
+        self.made_at = 0.0
+        """When anything was made, by the clock of the event loop."""
 
     def complete(self, task: Task, action: BuildImage) -> bool:
         """Whether all that the Task needs is there."""
@@ -118,6 +122,7 @@ class Children:
                 continue
             except Forbidden as error:
                 raise _explained(error, namespace) from error
+            self.made_at = asyncio.get_running_loop().time()
             mirror.wrote(made)
             self._clock.saw(made.metadata.creation_timestamp)
             self._wrote(task.owner.uid)

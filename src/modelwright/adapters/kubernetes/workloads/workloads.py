@@ -50,7 +50,7 @@ class KubernetesWorkloads:
         self._changes = Changes()
         self._attendant = Attendant(client, self._mirrors, self._tasks, self._changed, self._changes.tell)
         self._unfinished = Unfinished(self._make, self._changes.tell)
-        self._making, self._made_at = 0, 0.0
+        self._making = 0
         self._clearing = Clearing(self._clear, self.busy)
         self._tasks.leaves = self._clearing.holds
         self._servers: Servers | None = None
@@ -165,9 +165,9 @@ class KubernetesWorkloads:
             await self._servers.mirrors.filled()
 
     def busy(self) -> bool:
-        """Whether builds wait to begin, and do: one that waits for ever holds nothing up."""
-        stuck = asyncio.get_running_loop().time() - self._made_at > STUCK_SECONDS
-        return self._making > 0 or (self._unfinished.any and not stuck)
+        """Whether builds wait to begin, and do: one that is tried again and again in vain holds nothing up."""
+        stuck = asyncio.get_running_loop().time() - self._children.made_at > STUCK_SECONDS
+        return (self._making > 0 or self._unfinished.any) and not stuck
 
     # Parts ----------------------------------------------------------------------------------------------------------
 
@@ -196,7 +196,6 @@ class KubernetesWorkloads:
             self._unfinished.add(task, action)
         finally:
             self._making -= 1
-            self._made_at = asyncio.get_running_loop().time()
         self._tasks.refused.pop(key, None)
         if refused is not None:
             self._tasks.refused[key] = (owner, refused)
