@@ -145,7 +145,7 @@ def test_a_model_version_that_is_deleted_goes_on_being_served_and_this_is_said(v
     assert "served" in versioned.said("versioned", "ModelVersionNotFound")
     assert versioned.conditions("versioned")["Available"]["status"] == "True"
     assert versioned.value("versioned") == 4
-    versioned.kubectl("delete", "pod", pod["name"])
+    versioned.kubectl("delete", "pod", pod["name"], "--wait=false")  # another of its name comes at once
     versioned.wait(lambda: is_another(versioned, pod["uid"]), "another Pod of it", "versioned")
     assert versioned.value("versioned") == 4
 
