@@ -18,7 +18,7 @@ LINES = 2
 
 class AfterTheBuild(Fault):
     """Nothing is told of a Job before the watch has told that its Pod has succeeded: first the creation is answered,
-    then the watch of Jobs goes on. `done` counts the answers."""
+    then the watch of Jobs goes on. `done` counts these calls."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -31,7 +31,7 @@ class AfterTheBuild(Fault):
             await self._told[_owner(call.document)].wait()
         return answer
 
-    async def replied(self, call: Call) -> None:
+    def ended(self, call: Call) -> None:
         if _makes_job(call):
             self.done += 1
             self._answered[_owner(call.document)].set()

@@ -191,7 +191,7 @@ async def test_a_build_is_done_before_the_creation_of_its_job_is_answered(
         stage.proxy.faults = [late]
         await stage.apply(*versions(stage))
         await stage.built_once(*NAMES)
-        assert late.done == len(NAMES)
+        assert late.done >= len(NAMES)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
