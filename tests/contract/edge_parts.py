@@ -140,6 +140,23 @@ class Edge:
             self.client, PODS, pod, phase="Running", hostIP="127.0.0.1", conditions=said, containerStatuses=containers
         )
 
+    async def sweeps(self, owner: Owner) -> None:
+        """Wait until the one Pod that removes what this owner has kept may begin."""
+
+        async def begun() -> bool:
+            (found,) = await self.pods(owner, "sweep")
+            return not found["spec"].get("schedulingGates")
+
+        await eventually(begun)
+
+    async def goes(self, name: str) -> None:
+        """Wait until the Pod of that name has been told to end."""
+
+        async def going() -> bool:
+            return "deletionTimestamp" in (await self.has_pod(name))["metadata"]
+
+        await eventually(going)
+
     async def gone(self, pod: JSON) -> None:
         """The kubelet has ended its containers."""
         await self.client.delete(

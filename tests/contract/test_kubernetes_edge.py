@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.contract.edge_models import a_model, memory, said, serves, serving, told
-from tests.contract.edge_parts import JOBS, PRIVILEGED, SERVING, Edge, a_namespace, eventually, node_of, until
+from tests.contract.edge_parts import JOBS, PRIVILEGED, SERVING, Edge, a_namespace, node_of, until
 
 from modelwright.adapters.kubernetes.resource import NAMESPACES
 from modelwright.adapters.kubernetes.servers.keeper_lines import digest
@@ -116,11 +116,7 @@ async def test_what_a_quota_has_no_room_for_even_in_its_place_leaves_what_serves
     assert status.ready_replicas == 1
     assert "deletionTimestamp" not in (await edge.has_pod("serve"))["metadata"]
     await workloads.apply(a_model(owner, node, resources=memory("1500Mi")))  # there is room in the place of the former
-
-    async def going() -> bool:
-        return "deletionTimestamp" in (await edge.has_pod("serve"))["metadata"]
-
-    await eventually(going)
+    await edge.goes("serve")
     await edge.gone(before)
 
 

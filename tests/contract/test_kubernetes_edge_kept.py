@@ -92,12 +92,7 @@ async def test_an_owner_that_went_while_nobody_looked_is_found_by_what_it_has_ke
         await later.remove(owner.uid, "serve")
         assert await later.observe(owner.uid) == ()
         assert owner not in await later.owners()
-
-        async def begun() -> bool:
-            (found,) = await edge.pods(owner, "sweep")
-            return not found["spec"].get("schedulingGates")
-
-        await eventually(begun)
+        await edge.sweeps(owner)
 
 
 async def test_an_owner_that_goes_while_its_pod_is_replaced_leaves_nothing(
@@ -111,12 +106,7 @@ async def test_an_owner_that_goes_while_its_pod_is_replaced_leaves_nothing(
     assert owner not in await workloads.owners()
     (sweep,) = await edge.pods(owner, "sweep")
     await edge.gone(pod)
-
-    async def begun() -> bool:
-        (found,) = await edge.pods(owner, "sweep")
-        return not found["spec"].get("schedulingGates")
-
-    await eventually(begun)
+    await edge.sweeps(owner)
     assert await edge.pods(owner) == []
     assert node_of(sweep) == node
 
@@ -218,12 +208,7 @@ async def test_a_model_that_moves_to_another_node_leaves_nothing_on_the_former(
     assert node_of(sweep) == here
     await edge.gone(before)
     assert node_of(await edge.has_pod("serve", but=before["metadata"]["uid"])) == there
-
-    async def begun() -> bool:
-        (found,) = await edge.pods(owner, "sweep")
-        return not found["spec"].get("schedulingGates")
-
-    await eventually(begun)
+    await edge.sweeps(owner)
 
 
 # Images as they are -------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.contract.edge_models import a_model, said, serves, serving, told
-from tests.contract.edge_parts import JOBS, SERVING, Edge, eventually, until
+from tests.contract.edge_parts import JOBS, SERVING, Edge, until
 
 from modelwright.adapters.kubernetes.workloads import KubernetesWorkloads
 from modelwright.ports.serving import TASK_ANNOTATION
@@ -38,10 +38,7 @@ async def test_the_operators_new_images_come_to_as_many_pods_at_once_as_have_the
             assert "deletionTimestamp" not in pod["metadata"]
 
     async def goes(name: str) -> None:
-        async def going() -> bool:
-            return "deletionTimestamp" in (await edge.has_pod(name))["metadata"]
-
-        await eventually(going)
+        await edge.goes(name)
         await edge.gone(before[name])
 
     async with KubernetesWorkloads(edge.client, JOBS, UPGRADED) as later:
@@ -81,10 +78,6 @@ async def test_what_is_on_a_node_that_does_not_answer_keeps_its_images_until_it_
         assert [each.reason for each in status.notices] == ["UpgradeDeferred"]
         assert "deletionTimestamp" not in (await edge.has_pod("serve"))["metadata"]
         await edge.node_is(node, "True")
-
-        async def going() -> bool:
-            return "deletionTimestamp" in (await edge.has_pod("serve"))["metadata"]
-
-        await eventually(going)
+        await edge.goes("serve")
         await edge.gone(before)
         await edge.has_pod("serve", but=before["metadata"]["uid"])

@@ -11,7 +11,8 @@ from tests.cluster.faults.call import Call
 from tests.cluster.faults.faults import Fault
 from tests.cluster.faults.wire import Answer
 
-OWNER = "modelwright.dev/owner-uid"
+from modelwright.adapters.kubernetes.workloads.labels import OWNER_UID
+
 LINES = 2
 """The second time that a Pod's success is told, the first has been heard."""
 
@@ -37,7 +38,7 @@ class AfterTheBuild(Fault):
             self._answered[_owner(call.document)].set()
 
     async def line(self, call: Call, line: bytes) -> bytes | None:
-        if call.resource == "jobs" and OWNER.encode() in line:
+        if call.resource == "jobs" and OWNER_UID.encode() in line:
             await self._answered[_owner(json.loads(line)["object"])].wait()
         if call.resource == "pods" and b'"phase":"Succeeded"' in line:
             uid = _owner(json.loads(line)["object"])
@@ -69,4 +70,4 @@ def _makes_job(call: Call) -> bool:
 def _owner(document: dict[str, object]) -> str:
     metadata = document["metadata"]
     assert isinstance(metadata, dict)
-    return str(metadata["labels"][OWNER])
+    return str(metadata["labels"][OWNER_UID])

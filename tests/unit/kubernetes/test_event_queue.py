@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
+from tests.unit.kubernetes.waiting import beside, until
 
 from modelwright.adapters.kubernetes import event_queue
 from modelwright.adapters.kubernetes.event_queue import EventQueue
@@ -56,26 +56,8 @@ def event(reason: str) -> Event:
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(event_queue, "LOOK_SECONDS", 0.001)
     world = World()
-    async with running(world):
+    async with beside(world.queue.run()):
         yield world
-
-
-@contextlib.asynccontextmanager
-async def running(world: World) -> AsyncIterator[None]:
-    life = asyncio.create_task(world.queue.run())
-    await asyncio.sleep(0)
-    try:
-        yield
-    finally:
-        life.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await life
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():
-            await asyncio.sleep(0.001)
 
 
 async def test_an_event_is_written_at_once_where_no_build_waits(world: World) -> None:
@@ -169,7 +151,7 @@ async def test_no_more_are_held_than_there_is_room_for(world: World, monkeypatch
 async def test_what_is_held_is_written_before_the_process_ends() -> None:
     world = World()
     world.busy = True
-    async with running(world):
+    async with beside(world.queue.run()):
         await world.record("ImageBuilding", "ImageBuilt")
     assert world.reasons == ["ImageBuilding", "ImageBuilt"]
 
@@ -177,7 +159,7 @@ async def test_what_is_held_is_written_before_the_process_ends() -> None:
 async def test_many_that_are_held_are_written_side_by_side_before_the_process_ends() -> None:
     world = World()
     world.busy, reasons = True, [f"Reason{number}" for number in range(100)]
-    async with running(world):
+    async with beside(world.queue.run()):
         await world.record(*reasons)
     assert sorted(world.reasons) == sorted(reasons)
 
@@ -185,6 +167,6 @@ async def test_many_that_are_held_are_written_side_by_side_before_the_process_en
 async def test_what_could_not_be_written_before_the_process_ends_is_said(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.busy, world.failure = True, Unavailable("the API server does not answer")
-    async with running(world):
+    async with beside(world.queue.run()):
         await world.record("ImageBuilding", "ImageBuilt")
     assert "2 Events that waited were not written" in caplog.text

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
 from itertools import groupby
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
+from tests.unit.kubernetes.waiting import beside, until
 from tests.unit.kubernetes_servers.edge_support import (
     JSON,
     NODE,
@@ -118,23 +117,6 @@ def serving(server: Server) -> Pod:
     return a_pod(server, phase="Running", containerStatuses=there, conditions=READY)
 
 
-@contextlib.asynccontextmanager
-async def running(stage: Stage) -> AsyncIterator[None]:
-    task = asyncio.create_task(stage.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():
-            await asyncio.sleep(0.001)
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edge_bare, "TICK_SECONDS", 0.002)
@@ -146,7 +128,7 @@ async def test_an_upgrade_that_is_refused_is_told_once_and_not_by_turns_with_tha
     stage = Stage(UPGRADED)
     for number in range(3):
         stage.pods.wrote(serving(stage.add(number)))
-    async with running(stage):
+    async with beside(stage.run()):
         await until(lambda: all(stage.client.asked.count(each.name) >= 8 for each in stage.servers.values()))
     for uid, seen in stage.seen.items():
         reasons = [reason for reason, _ in groupby(map(reason_of, seen))]
@@ -161,7 +143,7 @@ async def test_that_no_node_takes_it_is_told_although_nothing_changes_by_then(mo
     now = NOW
     monkeypatch.setattr(ServerClock, "now", lambda _: now)
     uid = server.owner.uid
-    async with running(stage):
+    async with beside(stage.run()):
         await until(lambda: bool(stage.seen[uid]))
         assert reason_of(stage.seen[uid][-1]) == ""
         now = NOW.replace(minute=1)

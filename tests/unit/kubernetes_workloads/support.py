@@ -33,6 +33,12 @@ def at(seconds: float) -> str:
     return (NOW - timedelta(seconds=seconds)).isoformat()
 
 
+def stored(body: JSON, uid: str, version: int, created: datetime = NOW, **status: object) -> JSON:
+    """What we have sent, as the API server has it."""
+    said = {"uid": uid, "resourceVersion": str(version), "creationTimestamp": created.isoformat()}
+    return {**body, "metadata": {**body["metadata"], **said}, "status": status}
+
+
 def a_job(*conditions: JSON, **status: Any) -> Job:
     metadata = {"name": "b", "namespace": "vision", "uid": "j", "resourceVersion": "1", "creationTimestamp": at(60)}
     return msgspec.convert({"metadata": metadata, "status": {**status, "conditions": list(conditions)}}, Job)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
+from tests.unit.kubernetes.waiting import beside, until
 
 from modelwright.adapters.kubernetes.workloads import clearing
 from modelwright.adapters.kubernetes.workloads.clearing import Clearing
@@ -38,17 +38,8 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     monkeypatch.setattr(clearing, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(clearing, "AGAIN_SECONDS", 0.01)
     world = World()
-    life = asyncio.create_task(world.clearing.run())
-    yield world
-    life.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await life
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not holds():
-            await asyncio.sleep(0.001)
+    async with beside(world.clearing.run()):
+        yield world
 
 
 async def test_it_is_put_off_while_builds_wait_and_done_when_none_does(world: World) -> None:

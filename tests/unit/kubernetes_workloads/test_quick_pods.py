@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 from tests.unit.kubernetes.servers import Asked, answer, asked, chunked, listening
-from tests.unit.kubernetes_workloads.support import JSON, NOW, RESULT, SETTINGS, a_task, terminated
+from tests.unit.kubernetes_workloads.support import JSON, RESULT, SETTINGS, a_task, stored, terminated
 
 from modelwright.adapters.kubernetes.access import Access
 from modelwright.adapters.kubernetes.client import KubernetesClient
@@ -28,11 +28,6 @@ TASK = a_task(NFS)
 assert isinstance(TASK.action, BuildImage)
 THE_JOB = job(TASK, TASK.action, SETTINGS)
 JOB = "the-job"
-
-
-def stored(body: JSON, uid: str, version: int, **status: object) -> JSON:
-    said = {"uid": uid, "resourceVersion": str(version), "creationTimestamp": NOW.isoformat()}
-    return {**body, "metadata": {**body["metadata"], **said}, "status": status}
 
 
 def done_pod(version: int) -> JSON:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.unit.kubernetes.servers import Asked, answer, asked, listening, refused
-from tests.unit.kubernetes_workloads.support import JSON, a_task
+from tests.unit.kubernetes_workloads.support import a_task, stored
 
 from modelwright.adapters.kubernetes.access import Access
 from modelwright.adapters.kubernetes.client import KubernetesClient
@@ -24,17 +24,12 @@ NFS = Nfs("nas.example.com", "/models")
 TASK = a_task(NFS)
 
 
-def stored(body: JSON, uid: str, phase: str, created: datetime) -> JSON:
-    said = {"uid": uid, "resourceVersion": "5", "creationTimestamp": created.isoformat()}
-    return {**body, "metadata": {**body["metadata"], **said}, "status": {"phase": phase}}
-
-
 @asynccontextmanager
 async def unbound(created: datetime) -> AsyncIterator[tuple[KubernetesWorkloads, list[str]]]:
     """Workloads of a server that holds volume and claim of TASK and never binds them; what was asked for by POST."""
     items = {
-        "persistentvolumeclaims": [stored(claim(TASK, NFS), "c", "Pending", created)],
-        "persistentvolumes": [stored(volume(TASK, NFS, "c"), "v", "Available", created)],
+        "persistentvolumeclaims": [stored(claim(TASK, NFS), "c", 5, created, phase="Pending")],
+        "persistentvolumes": [stored(volume(TASK, NFS, "c"), "v", 5, created, phase="Available")],
     }
     posted: list[str] = []
     end = asyncio.Event()
