@@ -2,6 +2,7 @@
 
     python bench/cluster.py [--quick] [--versions N] [--settled N]
 
+Floor: what Kubernetes itself takes for the same Jobs, made by a bare client (`cluster_floor`).
 Storm: ModelVersions on NFS storage, created at once over 16 connections, until all are Ready and nothing of their
 builds is left. The pods are done at once, so what is measured is the operator and Kubernetes itself.
 Held: versions that are built already; what the operator writes and costs while nothing happens, how long a restart
@@ -12,21 +13,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import math
 import socket
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench.cluster_floor import floor
 from bench.cluster_plane import (
     DIGEST,
+    NAMESPACE,
     REGISTRY,
     REPOSITORY,
     TAG,
@@ -37,14 +40,13 @@ from bench.cluster_plane import (
     operator,
     until,
 )
+from bench.cluster_watch import watched
 from tests.contract.kube_apiserver import KubeApiserver
 
 from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
 from modelwright.adapters.kubernetes.resource import Resource, of_kind
-from modelwright.adapters.kubernetes.watch import watch_once
 from modelwright.api.kinds import MODEL, MODEL_VERSION
 
-NAMESPACE = "default"
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
@@ -87,10 +89,6 @@ async def create_all(server: KubeApiserver, bodies: list[Any], resource: Resourc
             group.create_task(some(bodies[number::CONNECTIONS]))
 
 
-async def ready_count(client: KubernetesClient) -> int:
-    return sum(bool(item.get("status", {}).get("imageDigest")) for item in await client.list(VERSIONS))
-
-
 async def left_over(client: KubernetesClient) -> int:
     return sum([len(await client.list(kind, OURS)) for kind in (JOBS, CLAIMS, VOLUMES)])
 
@@ -98,27 +96,25 @@ async def left_over(client: KubernetesClient) -> int:
 # Storm --------------------------------------------------------------------------------------------------------------
 
 
-async def storm(server: KubeApiserver, running: Operator, count: int) -> None:
+async def storm(server: KubeApiserver, running: Operator, count: int, bare: float) -> None:
+    """`bare`: the seconds that the same Jobs took without an operator."""
     async with connected(server) as client:
         await until(wait_ready(running), "the operator is ready")
         await collectable(client)
-        cpu, began = running.cpu(), time.perf_counter()
-        peak = Peak(running)
-        watching = asyncio.create_task(peak.follow())
         bodies = [version(f"storm-{number}", f"model-{number % MODELS}") for number in range(count)]
-        await create_all(server, bodies, VERSIONS)
-        report(f"{count} ModelVersions created", f"{time.perf_counter() - began:.1f} s")
-        await built_all(client, count)
-        built, used = time.perf_counter() - began, running.cpu() - cpu
-        report("all builds done", f"{built:.1f} s", "goal <= 60 s")
+        async with watched(client, VERSIONS, Selection(NAMESPACE), built) as builds:
+            cpu, began = running.cpu(), time.perf_counter()
+            await create_all(server, bodies, VERSIONS)
+            report(f"{count} ModelVersions created", f"{time.perf_counter() - began:.1f} s")
+            await builds.so_many(count)
+            taken, used = time.perf_counter() - began, running.cpu() - cpu
+        report("all builds done", f"{taken:.1f} s", "goal <= 60 s")
+        report("as many times what Kubernetes itself takes", f"{taken / bare:.2f}")
         report("operator CPU until then", f"{used:.1f} s", "goal <= 20 s")
-        await until(lambda: nothing_left(client), "nothing of the builds is left", 600)
+        await until(lambda: nothing_left(client), "nothing of the builds is left", 600, pause=1.0)
         report("no Job, claim or PersistentVolume left", f"{time.perf_counter() - began:.1f} s")
         report("operator CPU in all", f"{running.cpu() - cpu:.1f} s")
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
-        report("operator memory, peak", f"{peak.most:.0f} MiB", "goal <= 150 MiB")
+        report("operator memory, peak", f"{running.peak_memory():.0f} MiB", "goal <= 150 MiB")
 
 
 async def collectable(client: KubernetesClient) -> None:
@@ -148,29 +144,31 @@ def wait_ready(running: Operator) -> Any:
     return probe
 
 
-async def built_all(client: KubernetesClient, count: int, seconds: float = 600.0) -> None:
-    """Until so many versions have their image. A list each moment would cost the server as much as many builds."""
-    async with asyncio.timeout(seconds):
-        while (have := await ready_count(client)) < count:
-            print(f"    {have} of {count} are built", file=sys.stderr, flush=True)
-            await asyncio.sleep(max(1.0, min(10.0, (count - have) / 50)))
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    image_digest: str = ""
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    name: str
+
+
+class Version(msgspec.Struct, frozen=True):
+    """What a storm looks at."""
+
+    metadata: Metadata
+    status: Status = Status()
+
+
+_VERSION = msgspec.json.Decoder(Version)
+
+
+def built(body: bytes) -> str:
+    seen = _VERSION.decode(body)
+    return seen.metadata.name if seen.status.image_digest else ""
 
 
 async def nothing_left(client: KubernetesClient) -> bool:
     return await left_over(client) == 0
-
-
-class Peak:
-    """The most memory that was seen."""
-
-    def __init__(self, running: Operator) -> None:
-        self._running = running
-        self.most = 0.0
-
-    async def follow(self) -> None:
-        while True:
-            self.most = max(self.most, self._running.memory())
-            await asyncio.sleep(0.1)
 
 
 # Held ---------------------------------------------------------------------------------------------------------------
@@ -236,47 +234,20 @@ async def held(server: KubeApiserver, running: Operator, seconds: float) -> None
 async def latencies(server: KubeApiserver, count: int) -> None:
     """From the creation of one more version to its Job, each on its own."""
     taken: list[float] = []
-    async with connected(server) as client, jobs_seen(client) as seen:
+    async with connected(server) as client, watched(client, JOBS, OURS, owner) as seen:
         for number in range(count):
             began = time.perf_counter()
             name = f"late-{number:04}"
             await client.create(VERSIONS, NAMESPACE, version(name, f"model-{number % MODELS}"))
-            taken.append(await asyncio.wait_for(seen(name), 60) - began)
+            taken.append(await asyncio.wait_for(seen.named(name), 60) - began)
     taken.sort()
     report("new version to its Job, p50", f"{1000 * statistics.median(taken):.0f} ms")
     place = max(0, math.ceil(0.99 * len(taken)) - 1)
     report(f"new version to its Job, p99 of {count}", f"{1000 * taken[place]:.0f} ms", "goal <= 1000 ms")
 
 
-@contextlib.asynccontextmanager
-async def jobs_seen(client: KubernetesClient) -> AsyncIterator[Any]:
-    """A function that waits for the Job of a version and tells when it came."""
-    when: dict[str, float] = {}
-    changed = asyncio.Event()
-    _, since = await client.list_bytes(JOBS, OURS)
-
-    async def follow() -> None:
-        import msgspec
-
-        async for line in watch_once(client, JOBS, since, OURS, seconds=3600):
-            if line.type == "ADDED":
-                owner = msgspec.json.decode(line.object)["metadata"]["ownerReferences"][0]["name"]
-                when.setdefault(owner, time.perf_counter())
-                changed.set()
-
-    async def seen(name: str) -> float:
-        while name not in when:
-            changed.clear()
-            await changed.wait()
-        return when[name]
-
-    watching = asyncio.create_task(follow())
-    try:
-        yield seen
-    finally:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
+def owner(body: bytes) -> str:
+    return str(msgspec.json.decode(body)["metadata"]["ownerReferences"][0]["name"])
 
 
 # All of it ----------------------------------------------------------------------------------------------------------
@@ -298,11 +269,15 @@ async def restart(running: Operator, began: float) -> None:
 
 def main() -> None:
     arguments = parsed()
+    print(f"floor: the Jobs of {arguments.versions} versions without an operator")
+    with tempfile.TemporaryDirectory(prefix="mw-bench-") as name, control_plane(Path(name)) as server:
+        bare = asyncio.run(floor(server, arguments.versions))
+        report("all builds done", f"{bare:.1f} s")
     with tempfile.TemporaryDirectory(prefix="mw-bench-") as name, control_plane(Path(name)) as server:
         folder = Path(name)
         print(f"storm: {arguments.versions} versions at once")
         with operator(server, folder, free_port()) as running:
-            asyncio.run(storm(server, running, arguments.versions))
+            asyncio.run(storm(server, running, arguments.versions, bare))
         print(f"held: {arguments.settled} versions that are built")
         asyncio.run(fill(server, arguments.settled - arguments.versions))
         with operator(server, folder, free_port()) as running:

@@ -38,6 +38,7 @@ MODELWRIGHT = Path(sys.executable).with_name("modelwright")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NODE_COUNT = 10
 DIGEST = "sha256:" + "5" * 64
+NAMESPACE = "default"
 REGISTRY = "registry.example.com/models"
 REPOSITORY, TAG = "bench", "v1"
 """The same for all: what a build reports is believed only if it is what it was asked for."""
@@ -192,12 +193,12 @@ async def nodes_ready(client: KubernetesClient) -> bool:
     return all(is_ready(node) for node in await client.list(NODES))
 
 
-async def until(probe: Any, what: str, seconds: float = 300.0) -> None:
+async def until(probe: Any, what: str, seconds: float = 300.0, pause: float = 0.2) -> None:
     deadline = time.monotonic() + seconds
     while not await probe():
         if time.monotonic() > deadline:
             raise SystemExit(f"cluster bench: after {seconds:.0f} s not yet so: {what}")
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(pause)
 
 
 # The operator -------------------------------------------------------------------------------------------------------
@@ -218,6 +219,11 @@ class Operator:
     def memory(self) -> float:
         """Resident memory in MiB."""
         return sum(each.memory_info().rss for each in self._all()) / 2**20
+
+    def peak_memory(self) -> float:
+        """The most resident memory that it ever had, in MiB, as the kernel has noted it."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) / 2**10
 
     def ready(self) -> bool:
         """Whether it leads, with its caches filled."""

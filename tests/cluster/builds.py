@@ -87,6 +87,11 @@ class User:
         items = sorted(found["items"], key=lambda item: item["metadata"]["creationTimestamp"])
         return [(item["type"], item["reason"]) for item in items]
 
+    def warned_once(self, name: str, reason: str) -> None:
+        """Wait until a ModelVersion has a Warning with this reason, which may come after its image: one, once."""
+        self.until(lambda: ("Warning", reason) in self.events(name), f"the Event {reason} of {name}", name)
+        assert self.events(name).count(("Warning", reason)) == 1
+
     def children(self, name: str) -> list[str]:
         """What is there of a ModelVersion's build: KIND/NAME."""
         uid = self.version(name)["metadata"]["uid"]

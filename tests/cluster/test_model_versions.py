@@ -136,11 +136,14 @@ def _static_volume(user: User, claim: str) -> list[JSON]:
 # Waiting, and going on by itself ------------------------------------------------------------------------------------
 
 
+MISSING = {"late-folder": "MountFailed", "late-export": "MountFailed", "late-claim": "ClaimNotFound"}
+"""What each says while its storage is not there."""
+
+
 @pytest.fixture(scope="module")
 def told(world: World) -> dict[str, str]:
     """What those say that wait for their storage, which is made then."""
-    reasons = {"late-folder": "MountFailed", "late-export": "MountFailed", "late-claim": "ClaimNotFound"}
-    said = {name: world.user.told(name, reason) for name, reason in reasons.items()}
+    said = {name: world.user.told(name, reason) for name, reason in MISSING.items()}
     for name, folder in world.late.items():
         builds.write_model(folder, name)
     world.user.create(*_static_volume(world.user, "late"))
@@ -161,7 +164,7 @@ def test_storage_that_is_missing_is_said_and_the_build_goes_on_by_itself_when_it
     assert message.format(namespace=world.user.namespace) in told[name]
     world.user.ready(name)
     assert builds.pulled(world.user.version(name)["status"]["resolvedImage"]) == builds.files(world.late[name])
-    assert [type_ for type_, _ in world.user.events(name)].count("Warning") == 1
+    world.user.warned_once(name, MISSING[name])
 
 
 # Built --------------------------------------------------------------------------------------------------------------
@@ -256,7 +259,7 @@ def test_a_folder_of_the_nodes_system_is_refused_and_nothing_is_made(world: Worl
     assert world.user.children(name) == []
     uid = world.user.version(name)["metadata"]["uid"]
     assert world.pods.states(uid) == []
-    assert ("Warning", "StorageForbidden") in world.user.events(name)
+    world.user.warned_once(name, "StorageForbidden")
 
 
 @pytest.mark.parametrize(

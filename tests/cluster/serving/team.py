@@ -150,6 +150,10 @@ class Team(User):
         self.wait(lambda: any(each[1] == reason for each in self.told_events(name)), f"the Event {reason}", name)
         return next(each[2] for each in self.told_events(name) if each[1] == reason)
 
+    def warned(self, name: str, text: str) -> None:
+        """Wait for an Event of the type Warning that says this: it may come after the condition that says the same."""
+        self.wait(lambda: any(each[0] == "Warning" and text in each[2] for each in self.told_events(name)), text, name)
+
 
 @contextmanager
 def team_of(cluster: Cluster, level: str = "restricted") -> Iterator[Team]:

@@ -95,7 +95,7 @@ def test_a_version_that_cannot_be_loaded_is_said_and_the_old_one_goes_on_serving
     assert conditions["Available"]["status"] == "True"
     assert conditions["Ready"]["status"] == "False"
     assert team.status(NAME)["readyReplicas"] >= 2
-    assert any(type_ == "Warning" and "bad" in text for type_, _, text in team.told_events(NAME))
+    team.warned(NAME, "bad")
     assert set(traffic.more().values) == {2.0}
 
 

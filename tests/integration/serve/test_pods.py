@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import signal
 import socket
@@ -16,6 +17,7 @@ import pytest
 
 from modelwright.ports.job import TERMINATION_LIMIT, Report
 from modelwright.ports.workloads import Failure
+from modelwright.serve.state import ServerState
 
 
 def ended(site: Any, *arguments: str, place: tuple[str, ...] = ()) -> Failure:
@@ -141,7 +143,12 @@ def test_every_state_is_printed_and_the_log_ends_with_the_last(site: Any, until:
     site.write(1)
     process = site.start("--report", "--drain-seconds", "0.2").ready()
     site.write(2)
-    state = process.shows(lambda state: state.default_version == "v2" and len(state.versions) == 1, "the other version")
+    wanted = hashlib.sha256(site.config.read_bytes()).hexdigest()
+
+    def settled(state: ServerState) -> bool:  # the digest comes after the versions, the former one's end after both
+        return state.config_digest == wanted and [each.version for each in state.versions] == ["v2"]
+
+    state = process.shows(settled, "the other version alone")
 
     def printed() -> bool:
         return bool(process.reports) and process.reports[-1] == state
