@@ -88,9 +88,9 @@ class User:
         return [(item["type"], item["reason"]) for item in items]
 
     def warned_once(self, name: str, reason: str) -> None:
-        """Wait until a ModelVersion has a Warning with this reason, which may come after its image: one, once."""
+        """Wait until a ModelVersion has a Warning, which may come after its image: this one, and no other."""
         self.until(lambda: ("Warning", reason) in self.events(name), f"the Event {reason} of {name}", name)
-        assert self.events(name).count(("Warning", reason)) == 1
+        assert [each for each in self.events(name) if each[0] == "Warning"] == [("Warning", reason)]
 
     def children(self, name: str) -> list[str]:
         """What is there of a ModelVersion's build: KIND/NAME."""

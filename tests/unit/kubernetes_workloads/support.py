@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -50,9 +51,17 @@ def condition(type_: str, reason: str = "", message: str = "", status: str = "Tr
 
 
 def a_pod(
-    phase: str, *, age: float = 60, node: str = "cloud-0", name: str = "b-x", going: bool = False, **status: Any
+    phase: str,
+    *,
+    age: float = 60,
+    node: str = "cloud-0",
+    name: str = "b-x",
+    going: bool = False,
+    writes: Sequence[JSON] = (),
+    **status: Any,
 ) -> Pod:
-    metadata = {"name": name, "namespace": "vision", "uid": name, "creationTimestamp": at(age)}
+    metadata: JSON = {"name": name, "namespace": "vision", "uid": name, "creationTimestamp": at(age)}
+    metadata |= {"managedFields": list(writes)}
     metadata |= {"deletionTimestamp": at(1)} if going else {}
     body = {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase, **status}}
     return msgspec.convert(body, Pod)

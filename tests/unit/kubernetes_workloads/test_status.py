@@ -9,6 +9,7 @@ from tests.unit.kubernetes_workloads.support import (
     RESULT,
     a_job,
     a_pod,
+    at,
     condition,
     container,
     failing,
@@ -209,6 +210,14 @@ def unscheduled(message: str) -> list[JSON]:
 def test_what_a_build_waits_for(pod: JSON, age: float, reason: str) -> None:
     status = of(a_job(), a_pod("Pending", age=age, **pod))
     assert (status.phase, reason_of(status)) == ("Pending", reason)
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(5, ""), (40, "VolumeNotBound")])
+def test_a_claim_without_a_volume_is_told_when_it_has_been_so_for_a_while(seconds: float, reason: str) -> None:
+    """The Pod has waited for the claim itself before, for which nobody binds a volume sooner."""
+    writes = [{"time": at(600)}, {"subresource": "status", "time": at(seconds)}]
+    status = of(a_job(), a_pod("Pending", age=600, writes=writes, conditions=unscheduled(UNBOUND)))
+    assert reason_of(status) == reason
 
 
 def test_an_image_that_cannot_be_pulled_is_told_in_one_way() -> None:

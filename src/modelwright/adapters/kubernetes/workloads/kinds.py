@@ -159,8 +159,19 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel", gc=False):
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
 
 
+class Write(msgspec.Struct, frozen=True, gc=False):
+    """Of a manager's last write to what it has to say in (`managedFields`), when it was."""
+
+    subresource: str = ""
+    time: datetime | None = None
+
+
+class PodMetadata(Metadata, frozen=True, rename="camel", gc=False):
+    managed_fields: tuple[Write, ...] = ()
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False):
-    metadata: Metadata
+    metadata: PodMetadata
     spec: PodSpec = PodSpec()
     status: PodState = PodState()
 

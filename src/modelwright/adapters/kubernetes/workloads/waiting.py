@@ -42,6 +42,8 @@ def failure(pod: Pod, now: datetime) -> Failure | None:
     unscheduled = condition(pod.status.conditions, "PodScheduled", "False")
     if unscheduled is None or unscheduled.reason != "Unschedulable":
         return None
+    if "unbound immediate PersistentVolumeClaims" in unscheduled.message:
+        return _without_volume(unscheduled.message, now - (_told_at(pod) or now))
     return _unscheduled(unscheduled.message, now - (pod.metadata.creation_timestamp or now))
 
 
@@ -83,10 +85,21 @@ def _of_container(container: Container) -> Failure | None:
     return None
 
 
+def _told_at(pod: Pod) -> datetime | None:
+    """When the scheduler came to say what it says. A claim that is made late has no volume for a moment: that is no
+    news, however long the Pod has waited for the claim itself."""
+    told = (each.time for each in pod.metadata.managed_fields if each.subresource == "status")
+    return max(filter(None, told), default=pod.metadata.creation_timestamp)
+
+
+def _without_volume(message: str, since: timedelta) -> Failure | None:
+    if since < BOUND_AFTER:
+        return None
+    text = f"its claim has no volume yet ({message}): `kubectl describe pvc` says why"
+    return Failure(reason="VolumeNotBound", message=text, retryable=True)
+
+
 def _unscheduled(message: str, since: timedelta) -> Failure | None:
-    if "unbound immediate PersistentVolumeClaims" in message:
-        text = f"its claim has no volume yet ({message}): `kubectl describe pvc` says why"
-        return Failure(reason="VolumeNotBound", message=text, retryable=True) if since >= BOUND_AFTER else None
     if since < SCHEDULED_AFTER:
         return None
     missing = _CLAIM.search(message)
