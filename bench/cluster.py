@@ -38,6 +38,7 @@ from bench.cluster_plane import (
     control_plane,
     make,
     operator,
+    spread,
     until,
 )
 from bench.cluster_watch import watched
@@ -45,15 +46,12 @@ from tests.contract.kube_apiserver import KubeApiserver
 
 from modelwright.adapters.kubernetes.client import KubernetesClient, Selection
 from modelwright.adapters.kubernetes.resource import Resource, of_kind
+from modelwright.adapters.kubernetes.workloads.kinds import CLAIMS, JOBS, VOLUMES
+from modelwright.adapters.kubernetes.workloads.labels import OURS
 from modelwright.api.kinds import MODEL, MODEL_VERSION
 
 MAPS = Resource("", "v1", "configmaps", "ConfigMap")
-JOBS = Resource("batch", "v1", "jobs", "Job")
-CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
-VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
-OURS = Selection(labels="app.kubernetes.io/managed-by=modelwright")
 VERSIONS = of_kind(MODEL_VERSION)
-CONNECTIONS = 16
 MODELS = 20
 
 
@@ -77,16 +75,8 @@ def version(name: str, model: str) -> dict[str, Any]:
 
 
 async def create_all(server: KubeApiserver, bodies: list[Any], resource: Resource) -> None:
-    """Over 16 connections."""
-
-    async def some(part: list[Any]) -> None:
-        async with connected(server) as client:
-            for body in part:
-                await make(client, resource, NAMESPACE, body)
-
-    async with asyncio.TaskGroup() as group:
-        for number in range(CONNECTIONS):
-            group.create_task(some(bodies[number::CONNECTIONS]))
+    """Over some connections at once."""
+    await spread(server, bodies, lambda client, body: make(client, resource, NAMESPACE, body))
 
 
 async def left_over(client: KubernetesClient) -> int:
@@ -144,27 +134,10 @@ def wait_ready(running: Operator) -> Any:
     return probe
 
 
-class Status(msgspec.Struct, frozen=True, rename="camel"):
-    image_digest: str = ""
-
-
-class Metadata(msgspec.Struct, frozen=True):
-    name: str
-
-
-class Version(msgspec.Struct, frozen=True):
-    """What a storm looks at."""
-
-    metadata: Metadata
-    status: Status = Status()
-
-
-_VERSION = msgspec.json.Decoder(Version)
-
-
 def built(body: bytes) -> str:
-    seen = _VERSION.decode(body)
-    return seen.metadata.name if seen.status.image_digest else ""
+    """The name of a version that has its image."""
+    item = msgspec.json.decode(body)
+    return item["metadata"]["name"] if item.get("status", {}).get("imageDigest") else ""
 
 
 async def nothing_left(client: KubernetesClient) -> bool:
@@ -182,23 +155,19 @@ async def fill(server: KubeApiserver, count: int) -> None:
         have = await client.list(VERSIONS)
     todo = [item for item in have if not item.get("status", {}).get("imageDigest")]
 
-    async def some(part: list[Any]) -> None:
-        async with connected(server) as client:
-            for item in part:
-                status = {
-                    "image": f"{REPOSITORY}:{TAG}",
-                    "imageDigest": DIGEST,
-                    "resolvedImage": f"{REGISTRY}/{REPOSITORY}@{DIGEST}",
-                    "imageBuildPhase": "ImageBuildSucceeded",
-                    "finishTime": "2026-01-01T00:00:00Z",
-                    "attempts": 1,
-                }
-                name = item["metadata"]["name"]
-                await client.merge_patch(VERSIONS, NAMESPACE, name, {"status": status}, subresource="status")
+    async def finish(client: KubernetesClient, item: Any) -> None:
+        status = {
+            "image": f"{REPOSITORY}:{TAG}",
+            "imageDigest": DIGEST,
+            "resolvedImage": f"{REGISTRY}/{REPOSITORY}@{DIGEST}",
+            "imageBuildPhase": "ImageBuildSucceeded",
+            "finishTime": "2026-01-01T00:00:00Z",
+            "attempts": 1,
+        }
+        name = item["metadata"]["name"]
+        await client.merge_patch(VERSIONS, NAMESPACE, name, {"status": status}, subresource="status")
 
-    async with asyncio.TaskGroup() as group:
-        for number in range(CONNECTIONS):
-            group.create_task(some(todo[number::CONNECTIONS]))
+    await spread(server, todo, finish)
 
 
 async def settle(server: KubeApiserver, seconds: float = 10.0) -> None:
@@ -247,6 +216,7 @@ async def latencies(server: KubeApiserver, count: int) -> None:
 
 
 def owner(body: bytes) -> str:
+    """The name of the version that a Job is for."""
     return str(msgspec.json.decode(body)["metadata"]["ownerReferences"][0]["name"])
 
 

@@ -6,11 +6,11 @@ also says how fast the machine is at this moment, which on shared cores may diff
 
 from __future__ import annotations
 
-import asyncio
 import time
+from functools import partial
 
 import msgspec
-from bench.cluster_plane import NAMESPACE, REGISTRY, REPOSITORY, TAG, connected
+from bench.cluster_plane import AGENT_IMAGE, NAMESPACE, REGISTRY, REPOSITORY, TAG, connected, spread
 from bench.cluster_watch import Seen, watched
 from tests.contract.kube_apiserver import KubeApiserver
 
@@ -24,7 +24,7 @@ from modelwright.adapters.kubernetes.workloads.waiting import BOUND
 from modelwright.ports.workloads import BuildImage, Nfs, Owner, Task
 
 CONNECTIONS = 64
-SETTINGS = JobSettings(agent_image="registry.example.com/modelwright:1", default_registry=REGISTRY)
+SETTINGS = JobSettings(agent_image=AGENT_IMAGE, default_registry=REGISTRY)
 _CLAIM = msgspec.json.Decoder(PersistentVolumeClaim)
 _POD = msgspec.json.Decoder(Pod)
 
@@ -38,9 +38,7 @@ async def floor(server: KubeApiserver, count: int) -> float:
         watched(client, PODS, OURS, succeeded) as pods,
     ):
         began = time.perf_counter()
-        async with asyncio.TaskGroup() as group:
-            for number in range(CONNECTIONS):
-                group.create_task(make_all(server, tasks[number::CONNECTIONS], claims))
+        await spread(server, tasks, partial(make, claims=claims), CONNECTIONS)
         await pods.so_many(count)
         return time.perf_counter() - began
 
@@ -53,13 +51,7 @@ def task(number: int) -> Task:
     return Task(name=name, owner=owner, action=BuildImage(source=source, repository=REPOSITORY, tags=(TAG,)))
 
 
-async def make_all(server: KubeApiserver, tasks: list[Task], claims: Seen) -> None:
-    async with connected(server) as client:
-        for each in tasks:
-            await make(client, each, claims)
-
-
-async def make(client: KubernetesClient, task: Task, claims: Seen) -> None:
+async def make(client: KubernetesClient, task: Task, *, claims: Seen) -> None:
     """Claim and volume, and the Job when they are bound."""
     assert isinstance(task.action, BuildImage)
     made = await client.create(CLAIMS, NAMESPACE, unowned(claim(task, task.action.source)))

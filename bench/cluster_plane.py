@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,9 +37,11 @@ TOOLS = Path(__file__).resolve().parent.parent / "tests" / "tools" / "install.py
 MODELWRIGHT = Path(sys.executable).with_name("modelwright")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NODE_COUNT = 10
+CONNECTIONS = 16
 DIGEST = "sha256:" + "5" * 64
 NAMESPACE = "default"
 REGISTRY = "registry.example.com/models"
+AGENT_IMAGE = "registry.example.com/modelwright:1"
 REPOSITORY, TAG = "bench", "v1"
 """The same for all: what a build reports is believed only if it is what it was asked for."""
 
@@ -254,7 +256,7 @@ class Operator:
 def operator(server: KubeApiserver, folder: Path, port: int) -> Iterator[Operator]:
     listen = f"127.0.0.1:{port}"
     command = [str(MODELWRIGHT), "operator", f"--kubeconfig={server.kubeconfig}", f"--listen={listen}"]
-    command += [f"--registry={REGISTRY}", "--agent-image=registry.example.com/modelwright:1"]
+    command += [f"--registry={REGISTRY}", f"--agent-image={AGENT_IMAGE}"]
     command += ["--lease-namespace=default", "--lease-name=modelwright-bench"]
     log = folder / "operator.log"
     log.touch()
@@ -282,3 +284,21 @@ async def make(client: KubernetesClient, resource: Resource, namespace: str, bod
             await asyncio.sleep(0.1)
         else:
             return
+
+
+async def spread(
+    server: KubeApiserver,
+    items: Sequence[Any],
+    work: Callable[[KubernetesClient, Any], Awaitable[None]],
+    connections: int = CONNECTIONS,
+) -> None:
+    """The work on each, over so many connections."""
+
+    async def some(part: Sequence[Any]) -> None:
+        async with connected(server) as client:
+            for item in part:
+                await work(client, item)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(connections):
+            group.create_task(some(items[number::connections]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 
@@ -12,6 +13,7 @@ from modelwright.adapters.kubernetes.resource import Resource
 from modelwright.adapters.kubernetes.watch import watch_once
 
 SECONDS = 600.0
+PROGRESS_SECONDS = 5.0
 
 
 class Seen:
@@ -27,8 +29,17 @@ class Seen:
         return self.when[name]
 
     async def so_many(self, count: int) -> None:
-        """Until there are so many."""
-        await self._until(lambda: len(self.when) >= count)
+        """Until there are so many; says from time to time how many there are."""
+        told = time.monotonic()
+
+        def enough() -> bool:
+            nonlocal told
+            if time.monotonic() - told > PROGRESS_SECONDS:
+                told = time.monotonic()
+                print(f"    {len(self.when)} of {count}", file=sys.stderr, flush=True)
+            return len(self.when) >= count
+
+        await self._until(enough)
 
     async def _until(self, so: Callable[[], bool]) -> None:
         async with asyncio.timeout(SECONDS):

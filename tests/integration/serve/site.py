@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
 import os
@@ -48,6 +49,11 @@ class Site:
         temporary = self.folder / "config.new"
         temporary.write_text(json.dumps(content))
         temporary.replace(self.config)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the configuration, by which a state says that it is applied."""
+        return hashlib.sha256(self.config.read_bytes()).hexdigest()
 
     def start(self, *arguments: str, **rest: Any) -> ServerProcess:
         process = ServerProcess(self, len(self.processes), arguments, **rest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 import signal
 import subprocess
@@ -15,12 +14,8 @@ from typing import Any
 import msgspec
 
 
-def digest(site: Any) -> str:
-    return hashlib.sha256(site.config.read_bytes()).hexdigest()
-
-
 def applied(site: Any, process: Any) -> Any:
-    return process.shows(lambda state: state.config_digest == digest(site), "the configuration to be applied")
+    return process.shows(lambda state: state.config_digest == site.digest, "the configuration to be applied")
 
 
 def test_many_switches_under_load_fail_no_request(site: Any, load: Any) -> None:
@@ -51,7 +46,7 @@ def test_the_file_is_watched_without_a_signal(site: Any) -> None:
             {"version": f"v{number}", "number": number, "state": "ready", "reason": "", "message": ""}
             for number in (1, 2)
         ),
-        "configDigest": digest(site),
+        "configDigest": site.digest,
         "reason": "",
         "message": "",
     }
@@ -80,7 +75,7 @@ def test_a_bad_new_version_keeps_the_old_one_and_is_tried_again_when_asked(site:
 def test_a_configuration_that_makes_no_sense_changes_nothing_and_is_reported(site: Any, client: Any) -> None:
     site.write(1)
     process = site.start().ready()
-    before = digest(site)
+    before = site.digest
     site.config.write_text("{")
     state = process.shows(lambda state: state.reason, "the fault to be reported")
     assert (state.reason, state.phase, state.config_digest) == ("ConfigInvalid", "ready", before)
